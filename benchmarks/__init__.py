@@ -1,1 +1,1 @@
-"""Speed and memory, measured in comparison with other engines. Not installed: run from the repository."""
+"""Benchmarks of speed and memory, in comparison with other engines. Not installed: run them from the repository."""

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number above 0."""
+    """Parse a positive integer."""
     number = int(text)
     if number < 1:
         raise ArgumentTypeError(f"{text} is not a positive number")
@@ -19,7 +19,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Parse a number above 0."""
+    """Parse a positive number."""
     number = float(text)
     if not number > 0:
         raise ArgumentTypeError(f"{text} is not a positive number")
@@ -29,7 +29,7 @@ def positive_float(text: str) -> float:
 def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
     """Return a parser of comma-separated values of `kind`."""
 
-    @wraps(kind)  # argparse names it if a value cannot be parsed
+    @wraps(kind)  # argparse prints this name if a value cannot be parsed
     def read(text: str) -> tuple[T, ...]:
         return tuple(kind(part) for part in text.split(","))
 

@@ -1,7 +1,7 @@
-"""Bids of Nexmark, the benchmark of streaming auctions, without its other events: generated from a seed, in parquet
-files.
+"""Bids of Nexmark, the benchmark of streaming auctions, without its other events.
 
-A second has 9,200 bids on about seven hundred auctions. Event time ascends.
+They are generated from a seed into parquet files. A second has 9,200 bids on about seven hundred auctions. Event time
+is ascending.
 """
 
 from __future__ import annotations

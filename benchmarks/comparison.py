@@ -1,4 +1,4 @@
-"""Compares the output of an engine with that of the batch, row for row, without using Spark, which is a contestant."""
+"""Compares the output of an engine with that of the batch, row by row, without Spark, because Spark is a contestant."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ _BIDS = pa.schema(
     {"window_start": TIME, "window_end": TIME, "auction": pa.int64(), "bids": pa.int64(), "highest_price": pa.int64()}
 )
 _LEFT_OPEN = timedelta(seconds=2)
-"""With a delay of a second, the watermark at the end closes all windows except those of the last bid and the one
-before.
-"""
+"""The watermark is a second behind the last bid, so only the last two windows stay open."""
 
 
 class WrongResultError(Exception):
-    """An engine's result differs from the batch's, so its speed is meaningless."""
+    """An engine's result differs from that of the batch, so its speed is meaningless."""
 
 
 def result(output: Path, schema: pa.Schema = _BIDS) -> pa.Table:
     """Read the rows of an output folder, sorted by window and key: the first and the third column."""
     parts = [pq.ParquetFile(path).read(schema.names) for path in sorted(output.glob("*.parquet"))]
-    # Spark writes timestamps as INT96 by default, which is read as nanoseconds without a time zone.
+    # Spark writes timestamps as INT96 by default, which are read as nanoseconds without a time zone.
     rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])
     return rows.sort_by([(schema.names[place], "ascending") for place in (0, 2)])
 
@@ -49,7 +47,7 @@ def check(who: object, found: pa.Table, expected: pa.Table) -> None:
 
 
 def check_closed_windows(who: object, found: pa.Table, expected: pa.Table, left_open: timedelta = _LEFT_OPEN) -> None:
-    """As `check`, for an engine that never emits the windows that are open at the end of its input."""
+    """Call `check` for an engine that never emits the windows that are open at the end of its input."""
     last = pc.max(expected["window_start"]).as_py()
     closed = expected.filter(pc.less_equal(expected["window_start"], pa.scalar(last - left_open, TIME)))
     check(who, found, closed)

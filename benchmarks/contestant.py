@@ -1,5 +1,6 @@
-"""Runs one engine with one batch size in its own process, so that no engine warms the JVM or fills the memory of
-another.
+"""Runs one engine with one batch size in its own process.
+
+So no engine warms the JVM or fills the memory of another.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ class Run:
 
 
 class Contestant:
-    """A warm engine that is waiting for its next run."""
+    """A warmed-up engine that is waiting for its next run."""
 
     def __init__(self, engine: EngineName, rows_per_batch: int, rows_per_file: int, heap: str) -> None:
-        """`heap` is the memory of the JVM in Java's notation: `4g`."""
+        """Start the process. `heap` is the memory of the JVM in Java's notation: `4g`."""
         self.engine = engine
         self.rows_per_batch = rows_per_batch
         arguments = (engine, str(rows_per_batch), str(rows_per_file))
@@ -37,14 +38,14 @@ class Contestant:
         """Run the query once. `output` must not exist yet.
 
         Raises:
-            EngineFailedError: the process ended instead of answering.
+            EngineFailedError: the process exited without a reply.
         """
         with PeakMemory(self._process.pid) as memory:
             answer = self._process.ask(json.dumps([str(source), str(output), str(scratch)]))
         return Run(seconds=answer["seconds"], checkpoints=answer["checkpoints"], peak_bytes=memory.bytes)
 
     def wait_ready(self) -> None:
-        """Wait until the engine has started. Raises `EngineFailedError` if it does not."""
+        """Wait until the engine has started. Raises `EngineFailedError` if it exits instead."""
         self._process.wait_ready()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A process that is measured: it answers each line of its input with a line of JSON, and ends with its input."""
+"""A measured process: it replies to each line of its input with a line of JSON, and exits at the end of the input."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import IO, Any
 
 
 class EngineFailedError(Exception):
-    """The process of an engine ended; the message has its last output."""
+    """The process of an engine has exited; the message contains its last output."""
 
 
 class EngineProcess:
-    """Runs `python -m` with a module and arguments until the `with` block ends."""
+    """Runs `python -m` with a module and arguments until the end of the `with` block."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], heap: str) -> None:
-        """`name` is used in errors; `heap` is the memory of the JVM in Java's notation: `4g`."""
+        """Start the process. `name` is used in errors; `heap` is the memory of the JVM in Java's notation: `4g`."""
         self._name = name
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process that writes it
-        # All sessions, ours and flykka's, are started with this.
+        # All Spark sessions, those of the engines and flykka's, are started with this.
         environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -36,18 +36,18 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of Python; Java is its child."""
+        """The process id of Python; Java is its child process."""
         return self._process.pid
 
     def wait_ready(self) -> None:
-        """Wait until the engine has started. Raises `EngineFailedError` if it does not."""
+        """Wait until the engine has started. Raises `EngineFailedError` if it exits instead."""
         self._line()
 
     def ask(self, request: str) -> Any:
-        """Send a request and return the answer.
+        """Send a request and return the reply.
 
         Raises:
-            EngineFailedError: the process ended instead of answering.
+            EngineFailedError: the process exited without a reply.
         """
         try:
             print(request, file=self._input, flush=True)
@@ -56,11 +56,11 @@ class EngineProcess:
         return self.read()
 
     def read(self) -> Any:
-        """Read the next line of the process without a request. Raises as `ask` does."""
+        """Read the next line of the process without a request. Raises the errors of `ask`."""
         return json.loads(self._line())
 
     def kill(self) -> None:
-        """Kill the process, as if its machine was switched off."""
+        """Kill the process, as if its machine had crashed."""
         self._process.kill()
 
     def __enter__(self) -> EngineProcess:
@@ -71,7 +71,7 @@ class EngineProcess:
     ) -> None:
         self._input.close()
         if raised is not None:
-            # Its current work is not needed any more.
+            # The process need not complete its current work.
             self._process.terminate()
         self._process.wait()
         self._output.close()
@@ -100,7 +100,7 @@ class EngineProcess:
 
 
 def answering() -> IO[str]:
-    """Return the channel for answers, within the process; all other output, also Java's, goes to standard error."""
+    """Return the channel for replies, within the process; other output, including Java's, goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

@@ -12,9 +12,9 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class PeakMemory:
-    """Samples a process tree while the `with` block runs; `bytes` is the largest resident size of all samples.
+    """Samples a process tree during the `with` block; `bytes` is the largest resident size of all samples.
 
-    Without `/proc` `bytes` stays None.
+    Without `/proc`, `bytes` is None.
     """
 
     def __init__(self, pid: int) -> None:
@@ -35,7 +35,7 @@ class PeakMemory:
         before: set[int] = set()
         while _PROC.exists():
             now = process_tree(self._pid)
-            # A process that was just forked has its parent's memory, so it counts from the second sample on.
+            # A process that was just forked shares its parent's memory, so it counts from the second sample on.
             self.bytes = max(self.bytes or 0, resident_bytes(now & (before | {self._pid})))
             before = now
             if self._done.wait(_SECONDS_BETWEEN_LOOKS):
@@ -45,23 +45,23 @@ class PeakMemory:
 def process_tree(root: int) -> set[int]:
     parents = {int(entry.name): _parent(entry) for entry in _PROC.iterdir() if entry.name.isdecimal()}
     tree = {root}
-    # A parent may have a higher number than its child: repeat until nothing is added.
+    # A parent may have a higher process id than its child, so this is repeated until nothing is added.
     while added := {pid for pid, parent in parents.items() if parent in tree} - tree:
         tree |= added
     return tree
 
 
 def resident_bytes(processes: Iterable[int]) -> int:
-    """Return the memory of processes in bytes; shared pages count for each."""
+    """Return the memory of processes in bytes; shared pages are counted for each process."""
     return sum(_resident(pid) for pid in processes)
 
 
 def _parent(process: Path) -> int | None:
     try:
-        # The name, in parentheses, may contain anything; after it come the state and the parent.
+        # The name is in parentheses and may contain any characters; it is followed by the state and the parent.
         return int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
-        # It ended between the two reads.
+        # The process has ended between the two reads.
         return None
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Made = Callable[[int, int, int], pa.Table]
-"""Generates rows from the number of the first row, the number of rows, and a seed."""
+"""Generates rows, given the number of the first row, the number of rows, and a seed."""
 
 
 def prepared(name: str, made: Made, rows: int, files: int, seed: int) -> Path:
-    """Return a folder with `rows` rows in `files` files of similar size; written unless an earlier run has done so."""
+    """Return a folder with `rows` rows in `files` files of similar size, which is written unless it exists."""
     folder = Path(tempfile.gettempdir()) / "flykka-benchmark" / f"{name}-{rows}-{files}-{seed}"
     if not folder.exists():
         unfinished = folder.with_name(f".{folder.name}-{os.getpid()}")
@@ -31,5 +31,5 @@ def write(folder: Path, name: str, made: Made, rows: int, files: int, seed: int)
         first, behind = (rows * n // files for n in (number, number + 1))
         path = folder / f"{name}-{number:05}.parquet"
         pq.write_table(made(first, behind - first, seed), path)
-        # Structured Streaming reads files by age, in milliseconds.
+        # Structured Streaming reads files by modification time, in milliseconds.
         os.utime(path, (number, number))

@@ -8,7 +8,7 @@ _PROC = Path("/proc")
 
 
 def open_files(pid: int) -> int:
-    """Return the number of its file descriptors, including sockets and pipes."""
+    """Return the number of a process's file descriptors, including sockets and pipes."""
     return _entries(pid, "fd")
 
 

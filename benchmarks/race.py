@@ -1,4 +1,4 @@
-"""The engines take turns on the same bids, and the output of each is compared with the batch's."""
+"""Lets the engines take turns on the same bids, and compares the output of each with that of the batch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ class TooFewCheckpointsError(Exception):
 
 
 class Race:
-    """Runs the engines, one batch size after the other. Each turn begins with plain Spark, whose output the others must
-    match.
+    """Runs the engines, one batch size after the other.
+
+    Each turn begins with plain Spark, with whose output the others are compared.
     """
 
     def __init__(self, rules: Rules, folder: Path, say: Callable[[str], object]) -> None:
-        """`folder` keeps the last output of each engine; `say` gets progress messages."""
+        """Create a race. `folder` keeps the last output of each engine; `say` gets progress messages."""
         self._rules = rules
         self._folder = folder
         self._say = say
@@ -36,9 +37,9 @@ class Race:
         """Warm up, then let the engines take turns.
 
         Raises:
-            EngineFailedError: the process of an engine ended.
-            WrongResultError: an engine's result differs from the batch's.
-            TooFewCheckpointsError: a run of flykka had fewer than the rules require.
+            EngineFailedError: the process of an engine has exited.
+            WrongResultError: an engine's result differs from that of the batch.
+            TooFewCheckpointsError: a run of flykka had fewer checkpoints than the rules require.
         """
         rules = self._rules
         self._say(f"preparing {rules.rows:,} bids in {rules.files} files")
@@ -66,7 +67,7 @@ class Race:
         return contestants
 
     def _turn(self, contestants: list[Contestant], bids: Path) -> Iterator[tuple[Contestant, Run]]:
-        """Run each once, and compare its output."""
+        """Run each engine once, and compare its output."""
         expected: pa.Table | None = None
         for contestant in contestants:
             place = self._folder / f"{contestant.engine}-{contestant.rows_per_batch}"

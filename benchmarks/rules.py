@@ -1,4 +1,4 @@
-"""The options of a run."""
+"""The options of a benchmark run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from benchmarks.engines import EngineName
 
 WARM_UP_ROUNDS = 2
-"""Whole rounds that do not count, while the JVM's compilers are busy; a stream needs more of them than a single job."""
+"""The number of complete rounds that do not count, while the JVM compiles; a stream needs more than a single job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The runs, their number, and the minimum number of checkpoints of a flykka run."""
+    """The number and sizes of the runs, and the minimum number of checkpoints in a run of flykka."""
 
     rows: int
     files: int
@@ -24,5 +24,5 @@ class Rules:
 
     @property
     def rows_per_file(self) -> int:
-        """Rows of the largest file."""
+        """The number of rows in the largest file."""
         return -(-self.rows // self.files)

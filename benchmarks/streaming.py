@@ -1,10 +1,10 @@
-"""Measures the speed of a stream: flykka, Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
+"""Measures the speed of a stream in flykka, Structured Streaming and plain Spark: `python -m benchmarks.streaming`.
 
-Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has its own
-process for each batch size and is warmed up on all bids, twice. Then they take turns, so that other load on the machine
-affects all of them; the median of each engine counts. All outputs are compared with the batch's before a figure is
-printed. Structured Streaming never emits the windows that are open at the end of its input: without the last two its
-output must be equal as well.
+Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine runs in its own
+process for each batch size, and is warmed up on all bids, twice. Then they take turns, so that other load on the
+machine affects all of them; the median of each engine counts. All outputs are compared with that of the batch before a
+figure is printed. Structured Streaming never emits the windows that are open at the end of its input, so the last two
+windows are not compared for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The process in which one engine is measured: `python -m benchmarks.worker ENGINE ROWS_PER_BATCH ROWS_PER_FILE`.
 
-It prints `ready`, then runs the request on each line of its input and answers with a line. It ends with its input.
+It prints `ready`, then runs the request on each line of its input and replies with a line. It exits at the end of its
+input.
 """
 
 from __future__ import annotations

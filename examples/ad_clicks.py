@@ -1,10 +1,10 @@
-"""Joins clicks with the impressions of their ad in the ten minutes before, also clicks without one.
+"""Joins each click with the impressions of its ad in the ten minutes before; clicks without impressions are included.
 
     python examples/ad_clicks.py IMPRESSIONS CLICKS OUTPUT
 
 reads parquet files of impressions (`ad bigint, page string, at timestamp`) and of clicks (`ad bigint, user bigint, at
 timestamp`), and writes `ad bigint, user bigint, clicked_at timestamp, page string, seen_at timestamp`: a row for each
-click and impression, and one with nulls for a click without impressions.
+pair of click and impression, and a row with nulls for a click without impressions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def with_impressions(clicks: DataStream, impressions: DataStream) -> DataStream:
-    """Return the clicks, each with the impressions before it."""
+    """Return the clicks, each joined with earlier impressions of its ad."""
     return (
         clicks.key_by("ad")
         .interval_join(impressions.key_by("ad"))
@@ -35,7 +35,7 @@ def with_impressions(clicks: DataStream, impressions: DataStream) -> DataStream:
 
 
 def define_job(env: StreamExecutionEnvironment, impressions: str, clicks: str, output: str) -> None:
-    """Define the job."""
+    """Define the job from the two folders to the output folder."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
     seen, clicked = (
         env.from_source(FileSource.parquet(folder).files_per_batch(1), watermarks, name, uid=name)
@@ -45,7 +45,7 @@ def define_job(env: StreamExecutionEnvironment, impressions: str, clicks: str, o
 
 
 def main(impressions: str, clicks: str, output: str) -> None:
-    """Run the job over two folders."""
+    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         define_job(env, impressions, clicks, output)

@@ -54,7 +54,7 @@ SCHEMA = "origin string, time_hour timestamp, dep_time double, dep_delay double"
 
 
 def aggregates() -> tuple[Column, ...]:
-    """The query, for the job and for the batch. (A Column needs a running session: hence a function.)"""
+    """Return the aggregates for the job and for the batch. (A Column needs a running session, hence a function.)"""
     return (
         F.count("*").alias("flights"),
         F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
@@ -77,9 +77,10 @@ def write_files(folder: Path) -> list[Path]:
 
 
 def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
-    """Put one file after the other into the folder, and finally the marker of the end.
+    """Put the files into the folder one after the other, followed by the end marker.
 
-    The marker waits for the events of the demo, but not for ever: a slow machine may still be at its first checkpoint.
+    The marker waits for the events of the demo, but only for a limited time, because a slow machine may still be at its
+    first checkpoint.
     """
     put(files, folder)
     if killer is not None:
@@ -88,7 +89,7 @@ def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
 
 
 def put(files: list[Path], folder: Path) -> None:
-    """Put one file after the other into the folder, atomically."""
+    """Put the files into the folder one after the other, atomically."""
     for file in files:
         time.sleep(SECONDS_BETWEEN_FILES)
         hidden = folder / f".{file.name}"
@@ -97,7 +98,7 @@ def put(files: list[Path], folder: Path) -> None:
 
 
 def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, parallelism: int) -> None:
-    """Define the job, from the arriving files to the output folder."""
+    """Define the job from the arriving files to the output folder."""
     source = FileSource.parquet(str(arrivals), schema=SCHEMA).monitor_continuously("100ms", until="_SUCCESS")
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("time_hour")
     (
@@ -116,9 +117,7 @@ def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, pa
 
 
 class Killer:
-    """Kills the TaskManager of the last keyed subtask when three checkpoints have completed, and waits for the
-    recovery.
-    """
+    """Kills the TaskManager of the last keyed subtask after three checkpoints, and waits for the recovery."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -149,14 +148,14 @@ class Killer:
 
 
 def batch_result(spark: SparkSession, files: list[Path]) -> DataFrame:
-    """Return the result of the same query over the same files, as one plain Spark batch."""
+    """Return the result of the same query over the same files, computed by one plain Spark batch."""
     window = F.window("time_hour", "1 hour")
     counted = spark.read.schema(SCHEMA).parquet(*map(str, files)).groupBy(window, "origin").agg(*aggregates())
     return counted.select("window.start", "window.end", "origin", "flights", "cancelled", "mean_delay", "max_delay")
 
 
 def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
-    """Return rows that only the job or only the batch has, as text."""
+    """Return the rows that only the job or only the batch has, as text."""
     ours, theirs = ({(row[0], row[2]): row for row in rows} for rows in (streamed, batch))
     times = Counter((row[0], row[2]) for row in streamed)
     found = [f"written {count} times: {ours[key]}" for key, count in times.items() if count > 1]
@@ -167,7 +166,7 @@ def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
 
 
 def equal(row: Row, other: Row) -> bool:
-    """True if two rows agree: the mean up to the rounding of a floating-point sum, the rest exactly."""
+    """Return True if two rows agree: the mean up to rounding errors, all other columns exactly."""
     mean, other_mean = row.mean_delay, other.mean_delay
     if mean is None or other_mean is None:
         return tuple(row) == tuple(other)
@@ -175,7 +174,7 @@ def equal(row: Row, other: Row) -> bool:
 
 
 def verdict(streamed: list[Row], batch: list[Row], killer: Killer | None) -> int:
-    """Compare the results, print the verdict, and return the exit code."""
+    """Compare the results, print whether they agree, and return the exit code."""
     wrong = differences(streamed, batch)
     if killer is not None and killer.killed is None:
         wrong.append(f"no TaskManager was killed: {KILL_AFTER_CHECKPOINTS} checkpoints did not complete")
@@ -191,7 +190,7 @@ def verdict(streamed: list[Row], batch: list[Row], killer: Killer | None) -> int
 
 
 def run(options: argparse.Namespace, folder: Path) -> int:
-    """Run the demo, in a folder of its own."""
+    """Run the demo in its own folder."""
     prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))
     prepared.mkdir()
     arrivals.mkdir()
@@ -221,7 +220,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
 
 
 def interval(text: str) -> int:
-    """Parse a duration option, and return milliseconds."""
+    """Parse the duration of an option into milliseconds."""
     try:
         return positive_duration_ms(text, "the length of time")
     except DurationError as wrong:
@@ -229,7 +228,7 @@ def interval(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the options and run."""
+    """Parse the options and run the demo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
     parser.add_argument(

@@ -25,7 +25,7 @@ FIELDS = {
 
 
 def main() -> None:
-    """Read the options, define the job and run it."""
+    """Parse the options, define the job and run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--folder", default="/tmp/orders", help="for results and checkpoints, in folders of it (default /tmp/orders)"

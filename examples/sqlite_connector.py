@@ -1,4 +1,4 @@
-"""A connector of your own: a source that reads a growing SQLite table, and a sink that writes one exactly once."""
+"""A custom connector: a source that reads a growing SQLite table, and a sink that writes one exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka import connectors
 
 @dataclass(frozen=True)
 class SqliteSource(connectors.Source):
-    """Reads the rows of a table in the order of their insertion, and looks for new ones every second."""
+    """Reads the rows of a table in insertion order, and looks for new rows every second."""
 
     path: str
     table: str
@@ -28,7 +28,7 @@ class SqliteSource(connectors.Source):
     parallelism_limit = 1
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """Return no rows, with the declared columns."""
+        """Return an empty DataFrame with the declared columns."""
         return session.createDataFrame([], self.columns)
 
     def split_discovery(
@@ -40,7 +40,7 @@ class SqliteSource(connectors.Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[connectors.SourceSplit], *, in_slices: bool
     ) -> tuple[DataFrame, ...]:
-        """Return frames that read ranges of row numbers in one of Spark's workers, whenever they are computed."""
+        """Return DataFrames that read ranges of row numbers in one of Spark's workers, whenever they are computed."""
         ranges = [json.loads(split.content) for split in splits if isinstance(split, connectors.SerializedSplit)]
         where = f"rowid > {ranges[0][0]} AND rowid <= {ranges[-1][1]}"
         query = f"SELECT {', '.join(schema.names)} FROM {self.table} WHERE {where}"
@@ -53,7 +53,7 @@ class SqliteSource(connectors.Source):
 
 
 class NewRows(connectors.SplitDiscovery):
-    """Finds rows after a position: the number of the last known row."""
+    """Finds the rows after a position, which is the number of the last known row."""
 
     interval_ms = 1000
     changed = None
@@ -77,14 +77,14 @@ class NewRows(connectors.SplitDiscovery):
 
 @dataclass(frozen=True)
 class SqliteSink(connectors.TransactionalSink):
-    """Writes the rows of each checkpoint once: the id of the checkpoint is in the same transaction."""
+    """Writes the rows of each checkpoint once, by storing the checkpoint id in the same transaction."""
 
     path: str
     table: str
     format = "sqlite"
 
     def publish(self, transaction: connectors.Transaction) -> None:
-        """Insert the rows and record the checkpoint, unless it is recorded already."""
+        """Insert the rows and store the checkpoint id, unless it is stored already."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as database, database:
             database.execute("BEGIN IMMEDIATE")
             database.execute("CREATE TABLE IF NOT EXISTS published (writer TEXT PRIMARY KEY, checkpoint_id INTEGER)")

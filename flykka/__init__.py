@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     __all__: list[str]
 
 _NAMESPACES = ("state",)
-"""Modules whose functions are called by their full names, such as `flykka.state.read`."""
+"""Modules whose functions are called by qualified names, such as `flykka.state.read`."""
 
 
-# Hidden from type checkers: they would accept every name.
+# Hidden from type checkers, which would otherwise accept every name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -37,7 +37,7 @@ def _no_such_name(name: str) -> AttributeError | ImportError:
 
     if (hint := import_hint(name)) is None:
         return AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # `from flykka import ...` tests whether the name exists, and would drop the text of an AttributeError.
+    # `from flykka import ...` tests whether the name exists, and would discard the message of an AttributeError.
     if sys._getframe(2).f_code.co_name == "_handle_fromlist":
         return ImportError(f"cannot import name {name!r} from {__name__!r}: {hint}", name=__name__)
     return AttributeError(f"module {__name__!r} has no attribute {name!r}: {hint}", name=name)
@@ -49,6 +49,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *modules_of(__name__)})
 
 
-# Objects of the packages below have displays too, and all of flykka is imported through this module.
+# Objects of all packages have displays, and this module is imported before any of them.
 if "IPython" in sys.modules:
     import_module(f"{__name__}.notebook.displays").register_displays()

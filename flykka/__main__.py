@@ -1,4 +1,4 @@
-"""`python -m flykka`: the command line, if its script is not on the path."""
+"""Runs the command line as `python -m flykka`, for environments in which its script is not on the path."""
 
 from __future__ import annotations
 

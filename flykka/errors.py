@@ -7,19 +7,19 @@ FlykkaError
 │   └── SqlError                a SQL text is invalid, or cannot run on streams
 ├── ClusterError                the local cluster cannot do what was requested
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
-│   │   └── InsufficientResourcesError  an operator, or all together, need more than the TaskManagers have declared
+│   │   └── InsufficientResourcesError  operators need more than the TaskManagers have declared
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   ├── UnknownTaskManagerError no TaskManager with this name is running
 │   └── UnknownJobError         no job with this id is running on the cluster
 ├── JobSubmissionError          the job was refused
-│   └── DuplicateJobSubmissionError  it has run before, and would publish its rows again
+│   └── DuplicateJobSubmissionError  the job has run before, and would publish its rows again
 ├── CheckpointError             a job cannot continue from a checkpoint
 │   └── CheckpointNotFoundError there is no checkpoint at this path
-├── JobCancellationError        there was nothing to cancel
+├── JobCancellationError        the job is unknown, or has ended already
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
-├── RescaleError                the job cannot run with such a parallelism
-├── AccumulatorError            a result has no accumulator of this name, or its parts could not be merged
+├── RescaleError                the job cannot run with this parallelism
+├── AccumulatorError            an accumulator does not exist, or has different types
 ├── TraceSelectionError         a query for a trace matches nothing, or too much
 ├── FlightRecordError           the flight record of a failure could not be written
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
@@ -43,7 +43,8 @@ class FlykkaError(Exception):
     """The base class of the errors that the API raises."""
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        # IPython calls this: shows the text line by line, as in a traceback, and not as a string literal.
+        # IPython calls this method, which shows the text line by line, as in a traceback, and not as a string
+        # literal.
         printer.text(f"{type(self).__name__}: {self}")
 
 
@@ -66,7 +67,7 @@ class StreamTypeError(ProgramError):
 class SqlError(ProgramError):
     """A SQL text is invalid, or uses something that cannot run on streams.
 
-    The error shows the `line` and the `column`, from 1; both are None if Spark does not report them.
+    The error contains the `line` and the `column`, from 1; both are None if Spark does not report them.
     """
 
     def __init__(self, why: str, sql: str, line: int | None, column: int | None) -> None:
@@ -88,7 +89,7 @@ class InsufficientSlotsError(ClusterError):
 
 
 class InsufficientResourcesError(InsufficientSlotsError):
-    """An operator needs more resources than a TaskManager has, or all together more than there are."""
+    """An operator needs more resources than a TaskManager has, or all operators together need more than there are."""
 
 
 class InsufficientNetworkBuffersError(ClusterError):
@@ -115,7 +116,7 @@ class DuplicateJobSubmissionError(JobSubmissionError):
 
 
 class JobCancellationError(FlykkaError):
-    """The JobManager knows no such job that could be cancelled."""
+    """The JobManager does not know the job, or the job cannot be cancelled any more."""
 
 
 class JobStoppingError(FlykkaError):
@@ -131,7 +132,7 @@ class SavepointError(FlykkaError):
 
 
 class CheckpointError(FlykkaError):
-    """A checkpoint was not taken, or a job cannot continue from it: it does not exist or does not fit the job."""
+    """A checkpoint was not taken, or does not exist, or does not fit the job that should continue from it."""
 
 
 class CheckpointNotFoundError(CheckpointError):
@@ -143,7 +144,7 @@ class RescaleError(FlykkaError):
 
 
 class AccumulatorError(FlykkaError, LookupError):
-    """The result of a job has no accumulator of this name, or its parts have different types."""
+    """The result of a job has no accumulator with this name, or it has different types in different functions."""
 
 
 class TraceSelectionError(FlykkaError, LookupError):
@@ -158,7 +159,7 @@ class JobExecutionError(FlykkaError):
     """The job ended without being FINISHED. `cause` is the failure in serialized form: type, message and stack trace.
 
     `checkpoint_path` is the checkpoint from which the job can continue, None if none is retained. `flight_record` is
-    the trace of the actors before the failure, None if there is none.
+    the trace of the actors before the failure, None if there is no trace.
     """
 
     tells_cause: ClassVar[bool] = True
@@ -207,7 +208,7 @@ class JobExecutionError(FlykkaError):
 
 
 class JobRestoreError(JobExecutionError, CheckpointError):
-    """The job failed because a file of the checkpoint from which it starts is damaged, missing or of a newer flykka.
+    """The job failed because a file of its checkpoint is damaged, missing or was written by a newer flykka.
 
     The error names the file, and an earlier undamaged checkpoint if one is retained.
     """

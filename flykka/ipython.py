@@ -1,4 +1,4 @@
-"""Access to IPython if this process runs in it. IPython is never imported: if it is in use, it is loaded already."""
+"""Access to IPython if this process runs in it. IPython is never imported here: if it is used, it is loaded already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAKING_SECONDS = 0.25
 def interactive_shell() -> Any | None:
     """Return IPython's shell, in a notebook or a terminal; None in a plain program."""
     ipython = sys.modules.get("IPython")
-    # A module that is still being loaded may lack names.
+    # A module that is still being loaded may lack this name.
     get_ipython = getattr(ipython, "get_ipython", None)
     return None if get_ipython is None else get_ipython()
 
@@ -42,7 +42,7 @@ def publish(bundle: Bundle, display_id: str, *, update: bool) -> None:
 
 @contextmanager
 def interruptible(job_name: str) -> Iterator[None]:
-    """Add a note about the job to an interrupt of the enclosed wait, in IPython."""
+    """Add a note about the job if the enclosed wait is interrupted in IPython."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError) as interrupted:

@@ -2,9 +2,9 @@
 
 `python scripts/journeys.py [--files]`
 
-It runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink. A
-profile hook tracks every turn and all blocking work. The job is recorded, so that turns have numbers and each message
-in a mailbox names the turn that sent it, its cause. The path is found backwards from its last message, along causes.
+The script runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink.
+A profile hook tracks every turn and all blocking work. The job is recorded, so that turns have numbers and each message
+in a mailbox names the turn that sent it, its cause. Paths are traced backwards from their last message, along causes.
 
 - A batch's path goes from the discovery of its file (`SplitsDiscovered`) to the message that carries it to the next
   task (`BufferResponse`).
@@ -12,25 +12,26 @@ in a mailbox names the turn that sent it, its cause. The path is found backwards
   (`MetadataWritten`). It completes when all tasks have acknowledged it, so the paths from all acknowledgements are
   joined. Only a checkpoint whose barrier waited for no batch is used, because such a batch would be one of its causes.
 
-A file counts if one of its functions is on a call stack that leads to a hop of the path, including the kernel's files.
-For each hop these are the stacks on which
+A file, including files of the kernel, counts if one of its functions is on a call stack that leads to a hop of the
+path. For each hop these are the stacks on which
 
 1. the message enters the mailbox of its recipient, or blocking work is submitted or done, with the work's function;
 2. the message, and each value in it, was created in that turn or work;
 3. the arguments of the functions on these stacks were created or returned in that turn or work, recursively: the effect
    by which a machine sends the message, the rows that an operator returned before they became a batch.
 
-So the files count that a reader opens to follow the batch. Other files that a turn enters do not: metrics, timers,
-messages to others. Nor do files whose functions are not called, such as those of most messages.
+So the counted files are those that a reader opens to follow the batch. Other files that a turn enters do not count,
+such as metrics, timers and messages to other actors, and neither do files whose functions are not called, such as those
+of most messages.
 
 A second job tracks a program by the same rule. The path of `.process(f)` on a KeyedStream has four hops: its code is
 bound in the registry, the operator is created from that code when the chain is opened, Spark gets the function of a
-batch, and f is called in the Spark worker, where the stack above f counts. The path of a SQL text has one: the stream
-that `env.sql(text)` returns. Files that the call enters to check the text, or to derive types, do not count.
+batch, and f is called in the Spark worker, where the stack above f counts. The path of a SQL text has one hop: the
+stream that `env.sql(text)` returns. Files that the call enters to check the text, or to derive types, do not count.
 
-The names of a result are those of the classes that contain its batch between the operator and the next task's message,
-the names of a snapshot those of the classes with its checkpoint id inside the task that acknowledges last. Both include
-the names of the engine's functions, unless they equal the command's. Envelopes of messages do not count.
+The names of a result are those of the classes that contain its batch between the operator and the next task's message.
+The names of a snapshot are those of the classes with its checkpoint id within the task that acknowledges last. Both
+include the names of the engine's functions, unless they equal the command's. Envelopes of messages do not count.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ Unit = tuple[str, str]
 """A file and a function in it."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes, type, list, dict, set, tuple, frozenset})
-"""Objects of these classes are not tracked by themselves."""
+"""Objects of these classes are not tracked."""
 _MAX_DEPTH = 8
 
 
 @dataclass(frozen=True)
 class Name:
-    """The name of a class on a path, with the classes of the values in its instance; or of a called function."""
+    """A name on a path: a class with the classes of the values in its instance, or a called function."""
 
     text: str
     holds: frozenset[str] = frozenset()
@@ -85,7 +86,7 @@ class Hop:
     checkpoint_id: int | None = None
 
     def holds(self, held: str) -> bool:
-        """True if an object created for it contains an instance of a class."""
+        """Return True if an object created for this hop contains an instance of the class `held`."""
         return any(held in name.holds for name in self.names)
 
 
@@ -106,7 +107,7 @@ class Journal:
     handled: dict[int, Hop] = field(default_factory=dict)
 
     def way(self, last: int, is_first: Callable[[Hop], bool]) -> list[Hop]:
-        """Return the path to the turn `last`, from the latest earlier hop that `is_first`; empty if there is none."""
+        """Return the path to the turn `last`, from the nearest earlier hop that `is_first`, or an empty list."""
         hops: list[Hop] = []
         number: int | None = last
         while number in self.handled:
@@ -118,7 +119,7 @@ class Journal:
 
 
 class Profiler:
-    """The profile hook: tracks where the objects of each thread's turn or work come from."""
+    """The profile hook, which tracks where the objects of each thread's turn or work were created."""
 
     def __init__(self, root: Path = Path(flykka.__file__).parents[1], packages: Iterable[str] = PACKAGES) -> None:
         self._root = f"{root}/"
@@ -133,7 +134,7 @@ class Profiler:
         self._watchers[function.__code__] = watcher
 
     def start(self) -> None:
-        """Profile this thread, and those that start later."""
+        """Profile this thread, and threads that start later."""
         threading.setprofile(self._on_event)
         sys.setprofile(self._on_event)
 
@@ -147,7 +148,7 @@ class Profiler:
         self._local.span = object()
 
     def hop(self, frame: FrameType, carried: object, message: str, receiver: str, cause: int | None) -> Hop:
-        """Return the hop of `carried`, which leaves on the stack of a frame."""
+        """Return the hop of `carried`, which is sent or submitted on the stack of a frame."""
         leaving = self._origin(carried, frame)
         units, names, seen = set(leaving.units), dict[str, Name](), set[int]()
         waiting = [*_parts(carried), *leaving.arguments]
@@ -167,7 +168,7 @@ class Profiler:
         return Hop(message, receiver, cause, frozenset(units), tuple(names.values()), checkpoint_id)
 
     def unit(self, code: CodeType | None) -> frozenset[Unit]:
-        """Return a function of the product with its file."""
+        """Return a function of the product together with its file."""
         file = None if code is None else self._file(code)
         return frozenset() if code is None or file is None else frozenset({(file, code.co_qualname)})
 
@@ -178,7 +179,7 @@ class Profiler:
             if watcher is not None:
                 watcher(frame)
             elif code.co_name == "__init__" and code.co_filename == "<string>":
-                # This is the initialiser of a dataclass.
+                # The function is the initialiser of a dataclass.
                 self._note(frame.f_locals[code.co_varnames[0]], frame)
         elif event == "return" and type(value) not in _PLAIN and self._file(code) is not None:
             self._note(value, frame)
@@ -186,7 +187,7 @@ class Profiler:
     def _note(self, item: object, frame: FrameType) -> None:
         span, known = getattr(self._local, "span", None), self._origins.get(id(item))
         if span is not None and (known is None or known.span is not span):
-            # Its origin references the object, so that its id is not reused.
+            # The origin references the object, so that its id is not reused.
             self._origins[id(item)] = self._origin(item, frame)
 
     def _origin(self, item: object, frame: FrameType | None) -> Origin:
@@ -214,7 +215,7 @@ class Profiler:
 
 
 def _parts(item: object, depth: int = 0) -> Iterator[object]:
-    """Yield an object and all values within it, as a message carries them."""
+    """Yield an object and all values within it, like the fields of a message."""
     yield item
     if depth < _MAX_DEPTH and isinstance(item, tuple | list):
         for each in item:
@@ -230,7 +231,7 @@ def _holdings(parts: list[object]) -> frozenset[str]:
 
 
 def watch_kernel(profiler: Profiler) -> Journal:
-    """Return the journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
+    """Return a journal that is filled by the turns, mailboxes and blocking work of the kernel from now on."""
     from flykka.messages.kernel.leader_session import LeaderSessionMessage
     from flykka.runtime import recording
     from flykka.runtime.dispatch.dispatcher import Pipe
@@ -257,7 +258,7 @@ def watch_kernel(profiler: Profiler) -> Journal:
     def on_submit(frame: FrameType) -> None:
         pipe, work, cell = (frame.f_locals[each] for each in ("self", "work", "cell"))
         if frame.f_back is not None and frame.f_back.f_code is Pipe.with_work.__code__:
-            # This is the same work, within the engine's wrapper.
+            # The object wraps the same work within the engine.
             submitted[id(pipe)] = pipe, submitted[id(frame.f_back.f_locals["self"])][1]
             return
         function = getattr(work, "func", work)
@@ -284,8 +285,9 @@ def watch_kernel(profiler: Profiler) -> Journal:
 
 
 def run_job(folder: Path) -> None:
-    """Run a job of two tasks. A file arrives after every second checkpoint, so that some checkpoints find the tasks
-    idle.
+    """Run a job with two tasks.
+
+    A file arrives after every second checkpoint, so that some checkpoints find the tasks idle.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -373,7 +375,7 @@ def run_program(profiler: Profiler, folder: Path) -> tuple[list[str], list[str]]
 
 @dataclass(frozen=True)
 class Journey:
-    """Paths with one end: their files, their messages in order, and the names of the tracked values."""
+    """Paths with the same last hop: their files, their messages in order, and the names of the tracked values."""
 
     files: tuple[str, ...]
     messages: tuple[str, ...]
@@ -429,7 +431,7 @@ def checkpoint_journey(journal: Journal) -> Journey:
 
 
 def _task_of(hop: Hop) -> str:
-    """Return the path of the task that gets the message, or whose bridge gets it."""
+    """Return the path of the task that gets the message, directly or through its bridge."""
     return hop.receiver.partition("#")[0].removesuffix("/bridge")
 
 

@@ -1,7 +1,7 @@
 """Counts odd words in the project's prose: `python scripts/prose.py [PATH ...]`; fewer are better.
 
 Prose is docstrings, comments, messages to users, names of tests, pages of Markdown and comments of the Makefile,
-without code in blocks or between backticks. `--list HABIT` shows the places of a habit; `--sample KIND N --seed S`
+without code in blocks or between backticks. `--list HABIT` shows the occurrences of a habit; `--sample KIND N --seed S`
 draws texts for a reader to judge.
 """
 
@@ -36,7 +36,7 @@ HABITS = {
     "of which": r"of which|of whom",
     "what is": r"what (?:is|are|was|were|has|have|had)",
 }
-"""Habits of odd prose, by name: the words that show one, in any case."""
+"""Habits of odd prose, by name: patterns of the words that show a habit, ignoring case."""
 PATTERNS = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words in HABITS.items()}
 
 CODE_BLOCK = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
@@ -55,20 +55,20 @@ class Prose:
     text: str
 
     def habits(self) -> Counter[str]:
-        """How often each habit shows."""
+        """Count how often each habit occurs."""
         text = CODE.sub(" ", self.text)
         return Counter({name: len(pattern.findall(text)) for name, pattern in PATTERNS.items()})
 
 
 def tracked_files(*paths: str) -> list[Path]:
-    """Return the files below `paths` under version control, and new ones that are not ignored."""
+    """Return the files below `paths` under version control, and new files that are not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [ROOT / name for name in sorted(set(listing.splitlines())) if (ROOT / name).is_file()]
 
 
 def read_prose(*paths: str) -> Iterator[Prose]:
-    """Yield the prose of all files below `paths`, or of the whole project."""
+    """Yield the prose of all files below `paths`, by default of the complete project."""
     for path in tracked_files(*paths):
         name = path.relative_to(ROOT).as_posix()
         if path.suffix == ".py":
@@ -80,7 +80,7 @@ def read_prose(*paths: str) -> Iterator[Prose]:
 
 
 def prose_of_python(name: str, text: str) -> Iterator[Prose]:
-    """Yield docstrings, comments, and the names of tests; of the product also the messages."""
+    """Yield docstrings, comments, and names of tests; for product files also the messages."""
     tree = ast.parse(text)
     documentation = set()
     for node in ast.walk(tree):
@@ -96,7 +96,7 @@ def prose_of_python(name: str, text: str) -> Iterator[Prose]:
 
 
 def messages(name: str, tree: ast.Module, documentation: set[ast.Constant]) -> Iterator[Prose]:
-    """Yield the strings of three or more words that are not documentation; a value in an f-string is `{}`."""
+    """Yield strings of three or more words that are not documentation; values in f-strings become `{}`."""
     parts = {value for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}
     for node in ast.walk(tree):
         match node:
@@ -111,7 +111,7 @@ def messages(name: str, tree: ast.Module, documentation: set[ast.Constant]) -> I
 
 
 def python_comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of Python code, directives to tools left out."""
+    """Yield the comments of Python code, except directives to tools."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not DIRECTIVE.match(token.string):
             yield token.start[0], token.string.lstrip("#! ")
@@ -125,7 +125,7 @@ def makefile_comments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def joined_comments(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[Prose]:
-    """Yield comments, those on consecutive lines as one."""
+    """Yield comments, joining those on consecutive lines."""
     begin, end, texts = 0, -1, list[str]()
     for number, text in lines:
         if texts and number != end + 1:
@@ -138,7 +138,7 @@ def joined_comments(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[Pro
 
 
 def prose_of_markdown(name: str, text: str) -> Iterator[Prose]:
-    """Yield the paragraphs, list entries and table rows of a page, without blocks of code."""
+    """Yield the paragraphs, list entries and table rows of a page, without code blocks."""
     text = CODE_BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)
     begin, lines = 0, list[str]()
     for number, line in enumerate([*text.splitlines(), ""], 1):
@@ -161,7 +161,7 @@ def counts(prose: Iterable[Prose]) -> dict[str, Counter[str]]:
 
 
 def main() -> None:
-    """Print the counts, places or a sample."""
+    """Print the counts, the occurrences of a habit, or a sample."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", help="files and folders, all if none is given")
     parser.add_argument(

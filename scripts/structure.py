@@ -1,6 +1,6 @@
-"""Counts the structure of the product: `python scripts/structure.py [--list]`; fewer are better.
+"""Measures the structure of the product: `python scripts/structure.py [--list]`; lower numbers are better.
 
-All imports count, also those within functions and those for types only.
+All imports count, including those within functions and those for types only.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("actors", "flykka", "messages", "runtime", "spark_bridge")
-"""The folders of the product; `flykka` has links to the others, which are not followed."""
+"""The folders of the product; the links to other folders in `flykka` are not followed."""
 FACADES = ("KeyedStream", "DataStream", "StreamExecutionEnvironment")
 """Public classes whose ancestors are counted."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module by its dotted name, with the text of its file."""
+    """A module with its dotted name and the text of its file."""
 
     name: str
     text: str
@@ -36,11 +36,11 @@ class Module:
 
     @property
     def folder(self) -> str:
-        """Its package; for a package, itself."""
+        """The module's package; for a package, the package itself."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
     def imported_names(self) -> Iterator[tuple[str, ...]]:
-        """Yield the possible names of each import, the more exact first."""
+        """Yield the possible names of each import, the more specific name first."""
         for node in ast.walk(self.tree):
             match node:
                 case ast.Import(names=names):
@@ -49,12 +49,12 @@ class Module:
                     yield from ((f"{module}.{alias.name}", module) for alias in names)
 
     def import_lines(self) -> int:
-        """Count the lines of all its imports."""
+        """Count the lines of all imports."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
         return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
 
     def classes(self) -> list[str]:
-        """The names of its classes, nested ones too."""
+        """Return the names of all classes, including nested ones."""
         return [node.name for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
 
 
@@ -93,7 +93,7 @@ def mutual_folders(edges: Mapping[str, set[str]], package: str) -> list[tuple[st
 
 
 def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the strongly connected components of more than one module, the largest first (Tarjan's algorithm)."""
+    """Return the strongly connected components with more than one module, largest first (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -122,7 +122,7 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def sole_importers(edges: Mapping[str, set[str]]) -> dict[str, str]:
-    """Return the modules that exactly one module imports, with that one."""
+    """Return the modules that are imported by exactly one module, mapped to that module."""
     importers: dict[str, list[str]] = {name: [] for name in edges}
     for user, all_used in edges.items():
         for used in all_used:

@@ -1,1 +1,1 @@
-"""Compares the speed of actors with plain Pykka's in the same run."""
+"""Compares the speed of actors with that of plain Pykka in the same run."""

@@ -1,7 +1,7 @@
 """Compares the speed of the kernel with plain Pykka: `python -m benchmarks.actors`.
 
-Both sides handle the same messages in the same process, in turns, so that other load on the machine affects both; the
-median of each counts. Large populations have their own processes, because of their memory.
+Both sides handle the same messages in the same process, taking turns, so that other load on the machine affects both;
+the median of each side counts. Large populations run in separate processes, because their memory is measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel with supervision, fencing and all other defaults; optionally recorded to a file."""
+"""Measures the kernel with supervision, fencing and all other defaults; optionally recorded to a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answerer(Actor):
 
 
 class Relay(Actor):
-    """Sends the next message to itself."""
+    """Sends the next message to itself in each turn."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
@@ -43,7 +43,7 @@ class Relay(Actor):
 
 
 class Hub(Actor):
-    """Sends a message to all others, and counts their answers."""
+    """Sends a message to all other actors, and counts their replies."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch

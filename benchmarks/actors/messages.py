@@ -1,5 +1,6 @@
-"""Messages of the measured actors. One instance is sent repeatedly, because creating messages costs both sides the
-same.
+"""Messages of the measured actors.
+
+One instance is sent repeatedly, because creating messages costs both sides the same.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from flykka.messages.wire.message import Message, message
 
 @message("bench.work")
 class Work(Message):
-    """anyone -> actor: count this."""
+    """any sender -> actor: count this."""
 
     number: int = 0
 
 
 @message("bench.question")
 class Question(Message):
-    """anyone -> actor: answer with a `Work`."""
+    """any sender -> actor: reply with a `Work`."""
 
 
 @message("bench.begin")
 class Begin(Message):
-    """benchmark -> hub: send to all."""
+    """benchmark -> hub: send to all actors."""
 
 
 WORK = Work()

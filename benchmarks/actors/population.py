@@ -1,7 +1,7 @@
-"""Many actors in one process: `python -m benchmarks.actors.population SIDE COUNT` starts and stops them.
+"""Starts and stops many actors in one process: `python -m benchmarks.actors.population SIDE COUNT`.
 
-The process is separate because used memory is seldom returned to the system. "Started" means that each has run its
-first hook, "stopped" its last. The memory is that of the whole process while all actors are alive.
+A separate process is used because freed memory is seldom returned to the system. "Started" means that each actor has
+run its first hook, "stopped" its last hook. The memory is that of the complete process while all actors are alive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flykka.runtime.system import ActorSystem
 
 @dataclass(frozen=True)
 class Population:
-    """Time and memory used by a number of actors."""
+    """The time and memory used by a number of actors."""
 
     count: int
     start_s: float
@@ -69,7 +69,7 @@ def flykka(count: int) -> Population:
 
 
 def plain(count: int) -> Population:
-    """Start and stop actors of Pykka, each with a thread."""
+    """Start and stop actors of Pykka, each with its own thread."""
     started = Latch(count)
     begun = time.perf_counter()
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Plain Pykka as in its documentation: a thread for each actor."""
+"""Measures plain Pykka as in its documentation: each actor has a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answerer(pykka.ThreadingActor):
 
 
 class Relay(pykka.ThreadingActor):
-    """Sends the next message to itself."""
+    """Sends the next message to itself in each turn."""
 
     def __init__(self, latch: Latch) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Relay(pykka.ThreadingActor):
 
 
 class Hub(pykka.ThreadingActor):
-    """Sends a message to all others, and counts their answers."""
+    """Sends a message to all other actors, and counts their replies."""
 
     def __init__(self, latch: Latch) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from benchmarks.actors.rules import Contender, Rules
 from benchmarks.actors.side import Discipline
 
 Rates = Mapping[tuple[Contender, Discipline], Sequence[float]]
-"""The rates per second of each round."""
+"""The rates per second in each round."""
 
 _RATIOS = {
     "tell_over_pykka": ((Contender.FLYKKA, Discipline.TELL), (Contender.PYKKA, Discipline.TELL), 10.0),
@@ -28,7 +28,7 @@ _RATIOS = {
     "fan_out_over_pykka": ((Contender.FLYKKA, Discipline.FAN_OUT), (Contender.PYKKA, Discipline.FAN_OUT), 5.0),
     "ring_over_pykka": ((Contender.FLYKKA, Discipline.RING), (Contender.PYKKA, Discipline.RING), None),
 }
-"""Ratios of two contenders, with the kernel's target if there is one."""
+"""The ratio of two contenders, with the kernel's target if there is one."""
 
 _TITLES = {
     (Contender.PYKKA, Discipline.TELL): "tells into a busy actor",
@@ -46,7 +46,7 @@ _TITLES = {
 
 
 def as_json(rates: Rates, populations: Mapping[str, Population]) -> dict[str, Any]:
-    """Return ratios of the medians, the medians themselves, and the populations; `actors` is the kernel's large one."""
+    """Return the ratios of medians, the medians, and the populations; `actors` is the kernel's population."""
     medians = {key: median(several) for key, several in rates.items()}
     found: dict[str, Any] = {
         name: round(medians[ours] / medians[theirs], 2) for name, (ours, theirs, _) in _RATIOS.items()
@@ -64,7 +64,7 @@ def _rounded(population: Population) -> dict[str, float]:
 
 
 def as_table(found: Mapping[str, Any], rules: Rules) -> str:
-    """Format the same as Markdown."""
+    """Format the result of `as_json` as Markdown."""
     lines = [
         f"Medians of {rules.repeat} on {os.cpu_count()} cores, Python {platform.python_version()}:",
         "",

@@ -1,4 +1,4 @@
-"""Disciplines with their event counts, and the number of runs."""
+"""The disciplines with their event counts, and the number of rounds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Contender(StrEnum):
     PYKKA = "pykka"
     FLYKKA = "flykka"
     FLYKKA_RECORDED = "flykka_recorded"
-    """Records every turn to a file, checksums included; the time ends when the file is complete."""
+    """The kernel while every turn is recorded to a file with checksums; the time ends when the file is complete."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A contender in a discipline; `count` is scaled so that a run takes about half a second."""
+    """A contender in a discipline; `count` is chosen so that a run takes about half a second."""
 
     contender: Contender
     discipline: Discipline
@@ -37,12 +37,12 @@ HEATS = (
     Heat(Contender.PYKKA, Discipline.RING, 20_000),
     Heat(Contender.FLYKKA, Discipline.RING, 200_000),
 )
-"""The heats in the order of a round: the two sides take turns."""
+"""The heats in the order of a round, in which the two sides take turns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """`scale` changes all counts; the medians of `repeat` rounds count, after a warm-up round."""
+    """`scale` multiplies all counts. The medians of `repeat` rounds count, after a warm-up round."""
 
     repeat: int = 5
     scale: float = 1.0
@@ -50,5 +50,5 @@ class Rules:
     plain_population: int = 2_000
 
     def count(self, heat: Heat) -> int:
-        """Return the scaled count, in whole rounds of the fan."""
+        """Return the scaled count, in complete rounds of the fan."""
         return max(2_000, int(heat.count * self.scale) // 2_000 * 2_000)

@@ -7,16 +7,16 @@ from enum import StrEnum
 from typing import Protocol
 
 SECONDS_AT_MOST = 120.0
-"""A run that takes longer has failed."""
+"""The maximum duration of a run in seconds; a longer run has failed."""
 
 
 class Discipline(StrEnum):
-    """The rates that are measured, per second."""
+    """The disciplines; each one measures a rate per second."""
 
     TELL = "tell"
-    """Messages sent by one thread to a busy actor, until it has handled the last."""
+    """Messages sent by one thread to a busy actor, until the last one is handled."""
     RELAY = "relay"
-    """Turns of an actor that sends the next message to itself in each: one effect per turn."""
+    """Turns of an actor that sends the next message to itself, so that each turn has one effect."""
     ASK = "ask"
     """Round trips of a thread that asks and waits for the reply."""
     FAN_OUT = "fan_out"
@@ -33,14 +33,14 @@ class Side(Protocol):
 
 
 class Latch:
-    """Opens after `count` arrivals, all of them on one thread at a time."""
+    """Opens after `count` arrivals, which are never concurrent."""
 
     def __init__(self, count: int) -> None:
         self._left = count
         self._open = threading.Event()
 
     def arrive(self) -> bool:
-        """Count an arrival; return True if it was the last."""
+        """Count an arrival; return True for the last one."""
         self._left -= 1
         if self._left:
             return False

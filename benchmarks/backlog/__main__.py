@@ -1,10 +1,11 @@
 """Times a backlog of small files, from the start of a process to its end: `python -m benchmarks.backlog`.
 
 The README's job, errors per service and minute, over 300 JSON files of 500 lines that exist when it starts. Each engine
-runs in its own process, cold, with its own defaults, and they take turns; the median of each counts. Structured
-Streaming runs with its defaults: `availableNow`, all files in one batch, 200 shuffle partitions. `--files-per-trigger
-N` adds a run with batches of N files. All outputs are compared with a plain batch's before a figure is printed;
-Structured Streaming never emits the windows that are open at the end of its input, so it is compared without these.
+runs in a new process without warm-up, with its own defaults. The engines take turns; the median of each counts.
+Structured Streaming runs with its defaults: `availableNow`, all files in one batch, 200 shuffle partitions.
+`--files-per-trigger N` adds a run with batches of N files. All outputs are compared with that of a plain batch before a
+figure is printed. Structured Streaming never emits the windows that are open at the end of its input, so it is compared
+without these.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from benchmarks.engine_process import EngineFailedError
 
 _RESULT = pa.schema({"window_start": TIME, "window_end": TIME, "service": pa.string(), "errors": pa.int64()})
 _LEFT_OPEN = timedelta(minutes=2)
-"""With a delay of a minute the watermark at the end leaves open the window of the last line, and the one before."""
+"""The watermark is a minute behind the last line, so only the last two windows stay open."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(runs: Mapping[EngineName, Sequence[float]]) -> dict[str, Any]:
-    """Return the ratio of the medians, and each engine's median in seconds."""
+    """Return the ratio of the medians, and the median seconds of each engine."""
     seconds = {name: median(several) for name, several in runs.items()}
     ratios = {
         f"{EngineName.FLYKKA}_over_{name}": round(seconds[name] / seconds[EngineName.FLYKKA], 2)
@@ -105,7 +106,7 @@ def _timed(name: EngineName, arguments: Sequence[str]) -> float:
 
 
 def _table(found: Mapping[str, Any], options: argparse.Namespace) -> str:
-    """Format the same as Markdown."""
+    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.rows:,} lines in {options.files} files, medians of {options.repeat}, {os.cpu_count()} cores:",
         "",

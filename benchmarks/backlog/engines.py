@@ -1,7 +1,7 @@
 """Errors per service and minute, the README's job, as the users of each engine write it.
 
-`python -m benchmarks.backlog.engines ENGINE LOGS PLACE [FILES]` is a whole process: it reads the folder LOGS, writes
-into PLACE/output, and ends. Every engine has its own defaults; FILES is Structured Streaming's `maxFilesPerTrigger`.
+`python -m benchmarks.backlog.engines ENGINE LOGS PLACE [FILES]` runs one engine: it reads the folder LOGS, writes into
+PLACE/output, and exits. Every engine has its own defaults; FILES is Structured Streaming's `maxFilesPerTrigger`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EngineName(StrEnum):
 
 
 def flykka_job(logs: str, place: Path) -> None:
-    """The README's job; the marker `_SUCCESS` exists already, so it ends with the last file."""
+    """Run the README's job; the marker `_SUCCESS` exists already, so the job ends with the last file."""
     from pyspark.sql import functions as F
 
     from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
@@ -39,7 +39,7 @@ def flykka_job(logs: str, place: Path) -> None:
 
 
 def structured_streaming(logs: str, place: Path, files_per_trigger: str | None = None) -> None:
-    """Process all existing files (`availableNow`), in one batch unless the files per batch are given."""
+    """Process all existing files (`availableNow`), in one batch unless the number of files per batch is given."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
@@ -63,7 +63,7 @@ def structured_streaming(logs: str, place: Path, files_per_trigger: str | None =
 
 
 def spark_batch(logs: str, place: Path) -> None:
-    """Run one job over everything: its output is the reference."""
+    """Run one batch job over all files; its output is the reference."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 

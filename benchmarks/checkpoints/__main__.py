@@ -1,8 +1,7 @@
 """Measures the speed of checkpoints without data: `python -m benchmarks.checkpoints`.
 
-The actors are the product's, on its threads, with its storage in a folder and its flight recorder on; only the bridges
-are stand-ins that answer at once. The time is from the trigger until every Task is notified that the checkpoint is
-complete.
+Actors, threads, storage and flight recorder are those of a real cluster; only the bridges are replaced by stand-ins
+that reply at once. The time is from the trigger until every Task is notified that the checkpoint is complete.
 """
 
 from __future__ import annotations

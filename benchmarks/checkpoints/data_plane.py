@@ -36,7 +36,7 @@ class Arrivals:
         self._at = 0.0
 
     def begin(self, wanted: int) -> None:
-        """Reset the count. There are no arrivals meanwhile."""
+        """Reset the count. Must not be called concurrently with arrivals."""
         self._expect(wanted)
 
     def arrive(self) -> None:
@@ -45,14 +45,14 @@ class Arrivals:
             self._complete.set()
 
     def wait(self, timeout: float) -> float:
-        """Return the time of the last arrival, by `time.perf_counter`."""
+        """Return the time of the last expected arrival, by `time.perf_counter`."""
         if not self._complete.wait(timeout):
             raise TimeoutError(f"not all of {self._wanted} tasks have come within {timeout:.0f} s")
         return self._at
 
 
 class InstantEngine(EmptyEngine):
-    """Answers at once, and reports when it was opened."""
+    """Replies at once, and reports when it was opened."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, opened: Arrivals) -> None:
         super().__init__(descriptor)
@@ -64,7 +64,7 @@ class InstantEngine(EmptyEngine):
 
 
 class NoSplits:
-    """A folder without files."""
+    """A split discovery that finds no files."""
 
     interval_ms: int | None = None
     changed: Callable[[], bool] | None = None
@@ -77,13 +77,13 @@ class NoSplits:
 
 
 class InstantDataPlane(WithoutCoordinators, WithoutOwners):
-    """Has no rows, and so nothing to check or release."""
+    """A data plane without rows, so there is nothing to check or release."""
 
     def __init__(self) -> None:
         self.opened = Arrivals()
 
     def check(self, job_graph: JobGraph) -> None:
-        """Everything fits."""
+        """Accept every job."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()
@@ -105,14 +105,12 @@ class InstantDataPlane(WithoutCoordinators, WithoutOwners):
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
         return NoSplits(operator.operator_id)
 
-    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """No vertex has final actions."""
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None: ...
 
     def end_attempts(self, job_id: JobId) -> None:
-        """Attempts end with their actors."""
+        """Do nothing, because attempts end with their actors."""
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """No partitions are retained."""
+        """Do nothing, because no partitions are retained."""
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """There is nothing to release."""
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None: ...

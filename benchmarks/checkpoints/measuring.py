@@ -26,16 +26,16 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 
 SECONDS_AT_MOST = 120.0
-"""A run that takes longer has failed."""
+"""The maximum duration of a run in seconds; a longer run has failed."""
 
 _LOOK_S = 0.005
 _LOOK_S_PER_TASK = 20e-6
-"""Seconds between two polls of the tasks' states, because polling many takes time too."""
+"""Seconds between two polls of the tasks' states, for each task, because polling many tasks takes time, too."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Wall-clock time of a checkpoint, and the processor time that the process used meanwhile, in ms."""
+    """The wall-clock time of a checkpoint, and the CPU time that the process used meanwhile, in ms."""
 
     wall_ms: float
     cpu_ms: float
@@ -58,14 +58,14 @@ class NotifiedTasks(FlightRecorder):
         failure: SerializedThrowable | None,
     ) -> None:
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
-        # A message that a TaskManager forwards arrives within a leader session, inside another message.
+        # A message that a TaskManager forwards is wrapped in another message, within a leader session.
         if type(envelope.message) is NotifyCheckpointComplete:
             self.notified.arrive()
 
 
 @dataclass
 class Measured:
-    """Seconds from submission until all tasks run, the checkpoints, and the garbage collector's time during them."""
+    """The seconds from submission until all tasks run, the checkpoints, and their garbage collection time."""
 
     submit_s: float
     checkpoints: list[Times] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningJob:
-    """A warm job whose tasks all run, on its own cluster; `submit_s` is the time that this took."""
+    """A warmed-up job whose tasks all run, on its own cluster; `submit_s` is the time until they were running."""
 
     topology: Topology
     cluster: LocalCluster
@@ -84,10 +84,10 @@ class RunningJob:
     notified: Arrivals
 
     def checkpoint(self) -> Times:
-        """Time one checkpoint, from the message of the periodic timer until every Task is notified that it is complete.
+        """Time one checkpoint, from the periodic trigger message until every Task is notified that it is complete.
 
         Raises:
-            TimeoutError: it does not complete.
+            TimeoutError: the checkpoint does not complete.
         """
         completed = self.client.details_with(0).checkpoints_completed
         self.notified.begin(self.topology.tasks)
@@ -97,16 +97,16 @@ class RunningJob:
         cpu = time.process_time() - cpu
         heard = "the client does not hear of it"
         _wait_until(lambda: self.client.details_with(0).checkpoints_completed > completed, _LOOK_S, heard)
-        # Follow-up work of a checkpoint, such as deleting the previous one, must not count for the next.
+        # Follow-up work of a checkpoint, such as deleting the previous one, must not affect the next checkpoint.
         time.sleep(max(_LOOK_S, wall / 2))
         return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
 
 
 @contextmanager
 def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[RunningJob]:
-    """Run one job with its warm-up, and cancel it.
+    """Run one job with its warm-up, and cancel it at the end.
 
-    The cluster is the product's, with its flight recorder on; its TaskManagers exist before the job is submitted.
+    The cluster is a real one, with its flight recorder on; its TaskManagers exist before the job is submitted.
 
     Raises:
         TimeoutError: the job does not start or end, or a checkpoint does not complete.
@@ -127,7 +127,7 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
         plane.opened.begin(topology.tasks)
         begun = time.perf_counter()
         client = cluster.submit(job_graph(topology, folder))
-        # Polling earlier finds nothing, and each poll costs the polled actors time.
+        # Earlier polls would find nothing, and each poll costs the polled actors time.
         plane.opened.wait(SECONDS_AT_MOST)
         look_s = max(_LOOK_S, _LOOK_S_PER_TASK * topology.tasks)
         _wait_until(lambda: _all_run(client, topology), look_s, f"not all {topology.tasks} tasks run")
@@ -135,7 +135,8 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
         say(f"{topology.name}: all tasks run after {submit_s:.2f} s")
         coordinator = cluster.system.find(f"/user/job-manager/job-{client.job_id}/checkpoint-coordinator")
         assert coordinator is not None, "a running job has a coordinator"
-        # The first checkpoint comes by itself a second after the start, and must not be taken for a measured one.
+        # The first periodic checkpoint is triggered a second after the start, and must not be mistaken for a measured
+        # one.
         _wait_until(lambda: client.details_with(0).checkpoints_completed > 0, look_s, "the first checkpoint fails")
         job = RunningJob(
             topology=topology,
@@ -153,7 +154,7 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
 
 
 def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
-    """Time the measured checkpoints. Raises as `running_job` does."""
+    """Time the measured checkpoints. Raises the errors of `running_job`."""
     with running_job(topology, say) as job:
         measured = Measured(submit_s=job.submit_s)
         with _collections(measured):
@@ -178,7 +179,7 @@ def _wait_until(holds: Callable[[], bool], look_s: float, complaint: str) -> Non
 
 @contextmanager
 def _collections(measured: Measured) -> Iterator[None]:
-    """Add up the time of the garbage collector, which is on, as in the product."""
+    """Measure the time of the garbage collector, which is enabled as in production."""
     began = 0.0
 
     def note(phase: str, _: dict[str, int]) -> None:

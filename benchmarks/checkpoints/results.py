@@ -14,12 +14,12 @@ from flykka.messages.graph.job_graph import ShipStrategy
 
 
 def as_json(measured: Mapping[Topology, Measured]) -> dict[str, dict[str, Any]]:
-    """Return, by the name of the topology: median and 99th percentile, processor and collector time, submission."""
+    """Return for each topology, by name: median and 99th percentile, CPU and collector time, submission time."""
     return {topology.name: _figures(found) for topology, found in measured.items()}
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the lowest value that at least this share of the values does not exceed."""
+    """Return the lowest value that at least this fraction of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
@@ -37,7 +37,7 @@ def _figures(found: Measured) -> dict[str, Any]:
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]], topologies: Sequence[Topology]) -> str:
-    """Format the same as Markdown."""
+    """Format the result of `as_json` as Markdown."""
     lines = [
         f"From the trigger until every task has heard that the checkpoint is complete; {os.cpu_count()} cores,"
         f" Python {platform.python_version()}, flight recorder on:",

@@ -19,7 +19,7 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 NEVER_MS = 24 * 3_600_000
-"""The interval of the periodic checkpoints: they are on, but none is due during the measurement."""
+"""The interval of periodic checkpoints in ms: they are enabled, but none is due during the measurement."""
 
 TASK_MANAGERS = 4
 """The number of TaskManagers that share the tasks."""
@@ -27,12 +27,12 @@ TASK_MANAGERS = 4
 MAX_PARALLELISM = 32_768
 
 HEARTBEAT_TIMEOUT_MS = 50_000
-"""Flink's: on a busy machine ten thousand tasks may take longer to start than the ten seconds of a local cluster."""
+"""Flink's timeout in ms. On a busy machine ten thousand tasks may need more than a local cluster's 10 s to start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """`parallelism` sources and as many sinks, with the numbers of measured checkpoints and of those before them.
+    """`parallelism` sources and as many sinks, with the numbers of measured checkpoints and of warm-up checkpoints.
 
     `target_ms` is the upper limit of the median, `flink_ms` the time of Flink 2.3 on two such cores with a keyed
     shuffle, `submit_target_s` the limit from the submission until every task runs.
@@ -49,17 +49,17 @@ class Topology:
 
     @property
     def tasks(self) -> int:
-        """Sources and sinks together."""
+        """The number of sources and sinks."""
         return 2 * self.parallelism
 
     @property
     def channels(self) -> int:
-        """Channels between sources and sinks."""
+        """The number of channels between sources and sinks."""
         return self.parallelism if self.wiring is ShipStrategy.FORWARD else self.parallelism**2
 
     @property
     def slots_per_task_manager(self) -> int:
-        """A source and a sink share a slot."""
+        """The number of slots per TaskManager; a source and a sink share a slot."""
         return -(-self.parallelism // TASK_MANAGERS)
 
     def scaled(self, scale: float) -> Self:
@@ -109,7 +109,7 @@ TOPOLOGIES = (
 
 
 def topology_named(name: str) -> Topology:
-    """Return the measured topology of this name, or a point-wise one with this number of tasks."""
+    """Return the measured topology with this name, or a pointwise topology with this number of tasks."""
     known = {each.name: each for each in TOPOLOGIES}
     return known.get(name) or Topology(
         name=name, parallelism=int(name) // 2, wiring=ShipStrategy.FORWARD, checkpoints=30, warm_up=10
@@ -117,7 +117,7 @@ def topology_named(name: str) -> Topology:
 
 
 def job_graph(topology: Topology, directory: str) -> JobGraph:
-    """The sources read nothing, because a checkpoint of an idle job measures the control plane alone."""
+    """Create a job whose sources read nothing, because a checkpoint of an idle job measures only the control plane."""
     return JobGraph(
         job_id=JobId(topology.name.encode().hex().zfill(32)),
         name=f"{topology.name} tasks",

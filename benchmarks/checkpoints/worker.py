@@ -1,4 +1,4 @@
-"""Runs one topology in its process: `python -m benchmarks.checkpoints.worker NAME SCALE` prints the times.
+"""Runs one topology in this process and prints the times: `python -m benchmarks.checkpoints.worker NAME SCALE`.
 
 NAME is one of the measured topologies, or a number of tasks.
 """
@@ -17,14 +17,14 @@ from benchmarks.checkpoints.topologies import Topology, topology_named
 
 
 class WorkerFailedError(Exception):
-    """A worker ended without a result."""
+    """A worker has exited without a result."""
 
 
 def measured_apart(topology: Topology, scale: float) -> Measured:
-    """Measure it in its own process, so that no topology is affected by the garbage of another.
+    """Measure a topology in a separate process, so that the garbage of other topologies does not affect it.
 
     Raises:
-        WorkerFailedError: the process has printed why.
+        WorkerFailedError: the process has failed, and printed why.
     """
     command = [sys.executable, "-m", "benchmarks.checkpoints.worker", topology.name, str(scale)]
     worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -34,12 +34,12 @@ def measured_apart(topology: Topology, scale: float) -> Measured:
 
 
 def to_json(measured: Measured) -> str:
-    """Return the text that a worker prints."""
+    """Format the result for the worker's output."""
     return json.dumps(asdict(measured))
 
 
 def from_json(printed: str) -> Measured:
-    """Parse the text of a worker."""
+    """Parse the output of a worker."""
     fields = json.loads(printed)
     return Measured(**{**fields, "checkpoints": [Times(**times) for times in fields["checkpoints"]]})
 

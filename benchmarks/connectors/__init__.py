@@ -1,1 +1,1 @@
-"""Connectors, compared with a bare client and with the parquet sink."""
+"""Times connectors, compared with a bare client and with the parquet sink."""

@@ -46,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return the medians, in records per second, and the ratios: of Kafka to bare clients, and of the table to the
-    files.
-    """
+    """Return the medians in records per second, and the ratios of Kafka to bare clients, and of the table to files."""
     found = {name: median(several) for name, several in rates.items()}
     ratios = {
         "kafka_to_kafka_over_bare": found["kafka_to_kafka"] / found["bare_transactions"],
@@ -89,7 +87,7 @@ def _rates(
 
 
 def _table(found: Mapping[str, float], options: argparse.Namespace, broker: str) -> str:
-    """Format the same as Markdown."""
+    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores, {broker}:",
         "",

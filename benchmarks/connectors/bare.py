@@ -1,8 +1,8 @@
-"""The bare client: processes that only consume records, or produce them again.
+"""The bare client: processes that only consume records, or also produce them again.
 
     python -m benchmarks.connectors.bare ADDRESS TOPIC PARTITION,... RECORDS [TARGET [SECONDS]]
 
-is such a process; it prints the seconds from its first request to its last record. With SECONDS the records are
+runs such a process; it prints the seconds from its first request to its last record. With SECONDS the records are
 produced in transactions of that length, which also commit the consumed offsets.
 """
 
@@ -20,10 +20,10 @@ from benchmarks.engine_process import EngineFailedError
 
 _AT_ONCE = 10_000
 WHOLE_BACKLOG = {"receive.message.max.bytes": 2_000_000_000}
-"""The broker of noida-db puts everything into one response, of which a client accepts 100 MB by default."""
+"""The broker of noida-db puts everything into one response, but a client only accepts 100 MB by default."""
 
 _AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
-"""The settings of a KafkaSource. By default a client pauses for a second when it has fetched enough ahead."""
+"""The settings of a KafkaSource. By default a client pauses for a second when it has prefetched enough records."""
 
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
@@ -37,8 +37,9 @@ def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
 
 
 def consumed(broker: Broker, topic: str, partitions: int, records: int) -> float:
-    """Return the seconds in which two processes consume everything, each half of the partitions. Raises
-    `EngineFailedError`.
+    """Return the seconds in which two processes consume all records, each half of the partitions.
+
+    Raises `EngineFailedError`.
     """
     halves = [range(0, partitions, 2), range(1, partitions, 2)]
     per_half = records // 2

@@ -1,4 +1,4 @@
-"""A real broker in a process that can be killed and restarted: Apache Kafka, or noida-db if that is not available."""
+"""A real broker in a process that can be killed and restarted: Apache Kafka, or noida-db if Kafka is not available."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ group.initial.rebalance.delay.ms=0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A port of a broker, and the one that it sends to its clients, which differs if a proxy is between them."""
+    """A port of a broker, and the port that it advertises to clients, which differs if they connect through a proxy."""
 
     name: str
     port: int
@@ -54,22 +54,22 @@ class Listener:
 
 
 class NoBrokerError(Exception):
-    """There is no broker to start."""
+    """There is no broker program to start."""
 
 
 class Program(ABC):
-    """The program of a broker. With `forgets`, it loses the records of the last second when it is killed."""
+    """The program of a broker. If it `forgets`, it loses the records of the last second when it is killed."""
 
     name: ClassVar[str]
     forgets: ClassVar[bool]
 
     @abstractmethod
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """Return the command that serves clients on ports of loopback, with its data in a folder."""
+        """Return the command that serves clients on ports of the loopback interface, with its data in a folder."""
 
 
 class ApacheKafka(Program):
-    """Apache Kafka as one process, broker and controller (KRaft)."""
+    """Apache Kafka as one process, which is broker and controller (KRaft)."""
 
     name = "Apache Kafka 4.1.2"
     forgets = False
@@ -125,7 +125,7 @@ class NoidaDb(Program):
 
 @cache
 def program() -> Program:
-    """Return Apache Kafka if available, else noida-db. Raises `NoBrokerError` if neither is."""
+    """Return Apache Kafka if available, else noida-db. Raises `NoBrokerError` if neither is available."""
     fetched = subprocess.run([_KAFKA_SCRIPT], capture_output=True, text=True)
     if fetched.returncode == 0:
         return ApacheKafka(Path(fetched.stdout.strip()))
@@ -148,7 +148,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        """Start it, or restart it with its data after it was killed."""
+        """Start the broker, or restart it with its data after it was killed."""
         with (self.folder.parent / "broker.log").open("ab") as log:
             command = self.program.command(self.folder, self._listeners, self._settings)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -162,30 +162,30 @@ class Broker:
                     raise
 
     def kill(self) -> None:
-        """Kill it with SIGKILL. Acknowledged records are kept, unless its program `forgets`."""
+        """Kill the broker with SIGKILL. Acknowledged records are kept, unless its program `forgets`."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it while clients use it; it saves the acknowledged records."""
+        """Terminate the broker while clients use it; it saves the acknowledged records."""
         self._end(signal.SIGTERM)
 
     def admin(self) -> AdminClient:
         return AdminClient(self.client())
 
     def client(self, **settings: str | int) -> dict[str, str | int | float | bool]:
-        """Return settings of a client that does not log killed brokers."""
+        """Return client settings, with which killed brokers are not logged."""
         named = {key.replace("_", "."): value for key, value in settings.items()}
         return {"bootstrap.servers": self.address, "log_level": 0, **named}
 
     def create(self, topic: str, partitions: int = 1, **config: str | int) -> None:
-        """Create a topic; its settings are named with `_` for `.`."""
+        """Create a topic; in the names of its settings, `_` stands for `.`."""
         admin = self.admin()
         named = {key.replace("_", "."): str(value) for key, value in config.items()}
         for made in admin.create_topics([NewTopic(topic, partitions, 1, config=named)]).values():
             made.result()
 
     def delete(self, topic: str) -> None:
-        """Delete a topic: noida-db's broker saves all its data again every second."""
+        """Delete a topic, because noida-db's broker saves all of its data again every second."""
         admin = self.admin()
         for deleted in admin.delete_topics([topic]).values():
             deleted.result()
@@ -197,7 +197,7 @@ class Broker:
             made.result()
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Delete records, as retention does."""
+        """Delete records before an offset, as retention does."""
         admin = self.admin()
         for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
             done.result()
@@ -221,11 +221,11 @@ class Broker:
         return self.visible_values(topic)
 
     def has_open_transaction(self, topic: str) -> bool:
-        """True while a transaction keeps readers of committed records from the end of a partition."""
+        """Return True while a transaction keeps readers of committed records from the end of a partition."""
         return self._ends(topic, "read_committed") != self._ends(topic, "read_uncommitted")
 
     def visible_values(self, topic: str) -> list[bytes]:
-        """Return the values that a reader of committed records sees now, partition by partition."""
+        """Return the values that a reader of committed records currently sees, partition by partition."""
         reader = Consumer(
             self.client(
                 group_id="reader", isolation_level="read_committed", enable_partition_eof=True, enable_auto_commit=False
@@ -279,7 +279,7 @@ _PORTS: set[int] = set()
 
 
 def free_port() -> int:
-    """Return an unused port of loopback that was not returned to this process before, because it may be used later."""
+    """Return an unused loopback port that this process has not returned before, because it may be in use later."""
     while True:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -293,7 +293,7 @@ def free_port() -> int:
 def running_broker(
     folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
-    """Run a broker until the block ends."""
+    """Run a broker until the end of the block."""
     broker = Broker(folder, listeners=listeners, settings=settings)
     try:
         yield broker
@@ -306,8 +306,9 @@ def _partitions(reader: Consumer, topic: str) -> list[int]:
 
 
 def _offsets(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Return the first offset and the one after the last; waits for a broker that has just become the partition's
-    leader.
+    """Return the first offset, and the offset after the last record.
+
+    Waits for a broker that has just become the partition's leader.
     """
     deadline = time.monotonic() + _DEADLINE_S
     while True:

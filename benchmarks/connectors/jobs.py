@@ -1,4 +1,4 @@
-"""The jobs whose connectors are timed: each only forwards its rows, with a checkpoint per second."""
+"""The jobs whose connectors are timed; each only forwards its rows, with a checkpoint per second."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 
 class Jobs:
-    """An environment in which one job runs after the other."""
+    """An environment in which the jobs run one after the other."""
 
     def __init__(self, address: str, folder: Path, records: int) -> None:
         self._address = address

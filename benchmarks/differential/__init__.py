@@ -1,1 +1,1 @@
-"""Random programs on random tables: each result of a stream is compared with a Spark batch."""
+"""Runs random programs on random tables, and compares each result of a stream with that of a Spark batch."""

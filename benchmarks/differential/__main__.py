@@ -36,9 +36,9 @@ _JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC
 _SPARK = {
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
-    # Planning again while a batch runs takes longer than its few rows; the plans of streams are never planned again.
+    # Replanning a running batch takes longer than its few rows; plans of streams are never replanned.
     "spark.sql.adaptive.enabled": "false",
-    # Spark writes each plan as text, which takes as long as planning it.
+    # Spark writes each plan as text, which takes as long as planning.
     "spark.sql.ui.explainMode": "simple",
     # Compiling a plan takes longer than interpreting it for a few rows.
     "spark.sql.codegen.wholeStage": "false",
@@ -47,7 +47,7 @@ _SPARK = {
 
 _SEEDS_PER_JOB = 4
 _SEEDS_AHEAD = 80
-"""So many are drawn at once: of each time zone and way there are some then."""
+"""The number of seeds that are drawn at once, so that several of them have the same time zone and mode."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
 
 
 def try_together(seeds: Sequence[int], runs: Run, found: Found, say: Callable[[str], object]) -> None:
-    """Run the programs of seeds; some seeds of one time zone that run in the same ways share their jobs."""
+    """Run the programs of several seeds; seeds with the same time zone and modes share their jobs."""
     drawn = {seed: draw(seed) for seed in seeds}
     alike: dict[tuple[str, frozenset[Mode]], list[int]] = {}
     for seed, (drawings, modes) in drawn.items():
@@ -102,7 +102,7 @@ def _try_programs(
     found: Found,
     say: Callable[[str], object],
 ) -> None:
-    """Run programs, which have a seed and a place there, in each of the ways, and make smaller what differs."""
+    """Run programs, given with seed and index, in each of the modes, and shrink those with a difference."""
     outcomes = [EQUAL] * len(programs)
     ways = [modes[0]] * len(programs)
     for mode in modes:

@@ -1,4 +1,4 @@
-"""The results of batches of Spark, to which those of streams are compared."""
+"""The results of Spark batches, with which those of streams are compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Batches:
-    """The results of batches, each computed once however often its program runs as a stream."""
+    """The results of batches, each computed once, however often its program runs as a stream."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -37,7 +37,7 @@ class Batches:
         self._frames: dict[str, DataFrame] = {}
 
     def result(self, case: Case) -> Result | Outcome:
-        """The columns and rows of a case's batch, or how that fails."""
+        """Return the columns and rows of a case's batch, or its error."""
         if id(case) not in self._results:
             self._results[id(case)] = case, self._computed(case)
         return self._results[id(case)][1]
@@ -54,7 +54,7 @@ class Batches:
             return differs("the stream runs, the batch fails", wrong)
 
     def _frames_read(self, case: Case) -> dict[str, DataFrame]:
-        """Return the tables that the batch reads, and register them as views; those of the last case are reused."""
+        """Register the tables that the batch reads as views, and return them; those of the last case are reused."""
         if self._tables is not case.tables:
             self._tables, self._frames = case.tables, {}
         for name in {*re.findall(r"\w+", case.truth)} - {*self._frames}:
@@ -78,7 +78,7 @@ class Result:
 
 
 def rows_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """The rows, with times and days as numbers, one NaN and one zero."""
+    """Count the rows, with times and days as numbers, and with all NaNs and both zeros as equal."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     columns = []

@@ -1,4 +1,4 @@
-"""Programs, the ways in which they run, and their outcomes."""
+"""Programs, the modes in which they run, and their outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.differential.tables import Table
 
 @dataclass(frozen=True)
 class Case:
-    """A program: the texts of its stream and of its batch, and the tables that it may read."""
+    """A program: the source texts of its stream and of its batch, and the tables that it may read."""
 
     stream: str
     truth: str
@@ -28,12 +28,12 @@ class Mode:
 
     @property
     def in_halves(self) -> bool:
-        """True if something happens between the first files and the others."""
+        """True if a kill or a savepoint happens between the first files and the others."""
         return self.kill or self.restored_at is not None
 
     @property
     def knows_late_rows(self) -> bool:
-        """True if late rows are known beforehand: several subtasks may overtake each other."""
+        """True if late rows are known beforehand, because there is one subtask; several may overtake each other."""
         return {self.parallelism, self.restored_at} <= {1, None}
 
     def __str__(self) -> str:
@@ -44,12 +44,12 @@ class Mode:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a program: `equal`, `refused` or `differs`, and why."""
+    """The result of a program: `equal`, `refused` or `differs`, with the reason."""
 
     kind: str
     why: str = ""
     sort: str = ""
-    """The kind of error: two differences of the same kind may have the same cause."""
+    """The kind of error: two differences with the same kind may have the same cause."""
 
 
 EQUAL = Outcome("equal")

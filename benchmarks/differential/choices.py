@@ -1,4 +1,4 @@
-"""Recorded draws: a program is drawn again from a part of its draws, and so becomes smaller."""
+"""Recorded draws: drawing a program again from only some of its draws makes it smaller."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Draws of a seed, or recorded ones followed by zeros, which select the first and simplest option."""
+    """Draws of a seed, or recorded draws followed by zeros, which select the first and simplest option."""
 
     def __init__(self, source: random.Random | Sequence[int]) -> None:
         self._source = source
         self.recorded: list[int] = []
 
     def below(self, limit: int) -> int:
-        """Draw a number from 0 to below the limit."""
+        """Draw an integer from 0 to below the limit."""
         if isinstance(self._source, random.Random):
             number = self._source.randrange(limit)
         else:
@@ -30,7 +30,7 @@ class Choices:
         return options[self.below(len(options))]
 
     def percent(self, chance: int) -> bool:
-        """Return True with this probability in percent; False is the simplest."""
+        """Return True with this probability in percent; the simplest choice is False."""
         return self.below(100) >= 100 - chance
 
     def some(self, options: Sequence[T], at_most: int) -> list[T]:

@@ -1,4 +1,7 @@
-"""Random expressions in Spark SQL: defined for all values, never failing, and equal for rows that count as equal."""
+"""Random expressions in Spark SQL.
+
+They are defined for all values, never fail, and are equal for rows that count as equal.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from benchmarks.differential.choices import Choices
 
 @dataclass(frozen=True)
 class Column:
-    """A column of some rows; `of` is the alias of its table, if there is one."""
+    """A column of some rows; `of` is the alias of its table, if any."""
 
     name: str
     type: str
@@ -28,7 +31,7 @@ def typed(columns: Sequence[Column], *types: str) -> list[Column]:
     return [column for column in columns if column.type in types]
 
 
-# `{0}` is a column of the type on the left; the type of the result follows the colon.
+# `{0}` is a column of the type that is the key; the type of the result follows the colon.
 _FORMS: dict[str, tuple[str, ...]] = {
     "bigint": ("{0} + 1:bigint", "{0} % 3:bigint", "CAST({0} AS STRING):string", "-{0}:bigint"),
     "int": ("{0} * 2:int", "coalesce({0}, 7):int", "abs({0}):int", "CASE WHEN {0} > 0 THEN 'up' ELSE 'no' END:string"),
@@ -86,7 +89,7 @@ def condition(choices: Choices, columns: Sequence[Column]) -> str:
 
 
 def aggregate(choices: Choices, columns: Sequence[Column], *, plain: bool = False) -> tuple[str, str]:
-    """Draw an aggregate and return it with its type; a plain one has neither DISTINCT nor a filter."""
+    """Draw an aggregate and return it with its type; if it is `plain`, it has neither DISTINCT nor a filter."""
     text, type_ = "count(*)", "bigint"
     if choices.percent(80):
         column = choices.of(columns)

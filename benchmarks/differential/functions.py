@@ -1,4 +1,4 @@
-"""The functions of random programs: each emits the same rows in the end, however rows are batched."""
+"""The functions of random programs; each emits the same rows in total, however rows are batched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka import (
 Row = dict[str, Any]
 
 END_MS = 253_402_300_799_000
-"""A time that is reached only at the end of the input."""
+"""A time in ms that the watermark only reaches at the end of the input."""
 
 
 RULES = MapStateDescriptor("rules", "int", "string")
@@ -35,7 +35,7 @@ def copied(row: Row, names: tuple[str, ...]) -> Row:
 
 
 class Copy(ProcessFunction):
-    """Emits columns of each row, to the main output and a side output."""
+    """Emits some columns of each row, to the main output and a side output."""
 
     def __init__(self, names: tuple[str, ...], tag: OutputTag) -> None:
         self._names, self._tag = names, tag
@@ -46,7 +46,7 @@ class Copy(ProcessFunction):
 
 
 class SizeOfSet(ProcessFunction):
-    """Emits columns of each row, with the number of rows of a broadcast variable."""
+    """Emits some columns of each row, with the number of rows in a broadcast variable."""
 
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
@@ -59,7 +59,7 @@ class SizeOfSet(ProcessFunction):
 
 
 class CopyBesideRules(BroadcastProcessFunction):
-    """Emits columns of each row, and stores broadcast rows in broadcast state."""
+    """Emits some columns of each row, and stores broadcast rows in broadcast state."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -73,7 +73,7 @@ class CopyBesideRules(BroadcastProcessFunction):
 
 
 class Number(KeyedProcessFunction):
-    """Emits with each row its number within its key, from 1 on."""
+    """Adds to each row its number within its key, from 1."""
 
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
@@ -87,7 +87,7 @@ class Number(KeyedProcessFunction):
 
 
 class CountAtEnd(Number):
-    """Emits the number of rows of each key, when the input has ended."""
+    """Emits the number of rows of each key at the end of the input."""
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         self._count.update(self._count.value() + 1)
@@ -95,7 +95,7 @@ class CountAtEnd(Number):
         return iter(())
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
-        """Emit the count; the key is a tuple if there are several columns."""
+        """Emit the count; the key is a tuple if there are several key columns."""
         key = ctx.get_current_key()
         values = (key,) if len(self._names) == 1 else tuple(key)
         yield {**dict(zip(self._names, values, strict=True)), self._into: self._count.value()}
@@ -109,12 +109,12 @@ class Both(CoProcessFunction):
         yield copied(row, self._first)
 
     def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit a row of the second input under the names of the first."""
+        """Emit a row of the second input with the column names of the first."""
         yield dict(zip(self._first, (row[name] for name in self._second), strict=True))
 
 
 class MapBoth(CoMapFunction):
-    """The same as `Both`, by two functions of a row."""
+    """Does the same as `Both`, with two functions of a row."""
 
     def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
         self._first, self._second = first, second
@@ -140,7 +140,7 @@ class FlatMapBoth(CoFlatMapFunction):
 
 
 class NumberBoth(KeyedCoProcessFunction):
-    """Emits with each row of two inputs its number within its key, from 1 on, with one count for both."""
+    """Adds to each row of two inputs its number within its key, from 1, with one count for both inputs."""
 
     def open(self, runtime_context: Any) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))
@@ -202,7 +202,7 @@ def numbered_table(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def counted_group(left: Any, right: Any) -> Any:
-    """Return a row with the numbers of rows of both sides."""
+    """Return a row with the numbers of rows on both sides."""
     import pandas as pd
 
     return pd.DataFrame({"m": [len(left)], "n": [len(right)]})

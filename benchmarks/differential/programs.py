@@ -1,4 +1,4 @@
-"""Random programs of up to four stream methods, each with a function of DataFrames for the expected result."""
+"""Random programs of up to four stream methods, each with an equivalent function of DataFrames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
     """Draws programs over the tables of a seed."""
 
     def draw(self) -> tuple[str, str]:
-        """Draw a program, and return the texts of the stream and of the DataFrame."""
+        """Draw a program, and return the source texts of the stream and of the DataFrame."""
         choices = self._choices
         rows = self._table(choices.of(("t", "u", "l")))
         if rows.is_late:
@@ -31,7 +31,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         return rows.stream, rows.truth
 
     def _verbs(self, rows: Rows) -> list[Callable[[Rows], Rows]]:
-        """Return the methods that these rows allow."""
+        """Return the methods that can be applied to these rows."""
         verbs: list[Callable[[Rows], Rows]] = [
             *(self._where, self._select, self._with_columns, self._rename, self._drop, self._transform, self._map),
             *(self._flat_map, self._frames, self._join_static, self._process, self._side_output, self._union),
@@ -44,8 +44,6 @@ class Programs(TwoStreamVerbs, WindowVerbs):
             verbs += [*self._window_verbs(rows), self._windows_of_windows, self._at_end, self._within]
             verbs += [self._interval_join, self._temporal_join, self._window_join, self._co_group, self._reassign]
         return verbs
-
-    # Methods without state
 
     def _where(self, rows: Rows) -> Rows:
         choices = self._choices
@@ -114,14 +112,13 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         truth = f".select({listed(some)})"
         if self._choices.percent(50) and (of_pandas := self._of_pandas(rows)):
             some, verb, part = of_pandas, "map_in_pandas", "part[{!r}]"
-            # A frame has one value for null and NaN.
+            # pandas has one value for null and NaN.
             numbers = [
                 f"nullif({each}, double('NaN')) AS {each}" if each.type == "double" else str(each) for each in some
             ]
             truth = f".selectExpr({', '.join(map(repr, numbers))})"
         picked = part.format([column.name for column in some])
-        # Columns that a function does not need are dropped first, because pandas cannot represent the times of all
-        # years.
+        # Columns that a function does not need are dropped first, because pandas cannot represent times in all years.
         stream = f".select({listed(some)}).{verb}(lambda parts: ({picked} for part in parts), {ddl(some)!r})"
         return rows.then(stream, truth).kept(some)
 
@@ -159,7 +156,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         function = f"CopyBesideRules({tuple(column.name for column in some)!r})"
         rules = f"env.from_dataframe({STATIC}.where('sg IS NOT NULL')).broadcast(RULES)"
         stream = f".connect({rules}).process({function}, {ddl(some)!r})"
-        # The event time of both is that of the slower one, and rules have none.
+        # The watermark is that of the slower input, and the rules have none, so the result has no event time.
         return replace(rows.then(stream, f".select({listed(some)})").kept(some), time=None)
 
     def _side_output(self, rows: Rows) -> Rows:
@@ -173,7 +170,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         return replace(rows, stream=stream, truth=f"(lambda rows: rows.union(rows.where({text!r})))({rows.truth})")
 
     def _partition(self, rows: Rows) -> Rows:
-        # Settings of a partitioned stream are refused, so a method follows.
+        # Operator settings are refused on a partitioned stream, so another method follows.
         return self._where(
             rows.then(f".{self._choices.of(('rebalance', 'rescale', 'shuffle', 'global_', 'forward'))}()", "")
         )
@@ -182,8 +179,6 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         assert rows.time is not None
         strategy = f"WatermarkStrategy.for_bounded_out_of_orderness('10d').with_timestamp_column({rows.time.name!r})"
         return rows.then(f".assign_timestamps_and_watermarks({strategy})", "")
-
-    # Methods with keyed state
 
     def _number(self, rows: Rows) -> Rows:
         keys, number = self._keys(rows), Column(self._name(), "bigint")

@@ -10,7 +10,7 @@ from benchmarks.differential.expressions import Column, aggregate, condition, ex
 from benchmarks.differential.tables import TYPES, Table
 
 STATIC = "s"
-"""A table of Spark's own, with the columns sg and v."""
+"""The name of a Spark table with the columns sg and v."""
 
 _COMMON_KEYS = ("k", "g", "b")
 _WIDTHS = ("'15 minutes'", "'1 hour'", "'20 minutes', '10 minutes'")
@@ -24,7 +24,7 @@ class Relation:
     columns: tuple[Column, ...]
     time: Column | None = None
     own: tuple[Column, ...] = ()
-    """The columns that identify a row; of rows that change, those that a SELECT keeps."""
+    """The columns that identify a row; if rows change, these are the columns that a SELECT must keep."""
     changes: bool = False
 
     def as_(self, alias: str) -> Relation:
@@ -46,7 +46,7 @@ class Queries:
         self._names = 0
 
     def draw(self) -> tuple[str, str]:
-        """Draw a query, and return it with the batch query of the same result."""
+        """Draw a query, and return it with the batch query that has the same result."""
         kinds: tuple[Callable[[], str | tuple[str, str]], ...] = (
             self._projection,
             self._aggregation,
@@ -65,8 +65,6 @@ class Queries:
         )
         query = self._choices.of(kinds)()
         return query if isinstance(query, tuple) else (query, query)
-
-    # Inputs of queries
 
     def _table(self, name: str) -> Relation:
         table = self._tables[name]
@@ -122,8 +120,6 @@ class Queries:
             aggregate(self._choices, rows.columns, plain=plain)[0] for _ in range(1 + self._choices.below(at_most))
         ]
         return ", ".join(f"{text} AS {self._name('n')}" for text in drawn)
-
-    # Queries
 
     def _projection(self) -> str:
         rows = self._rows()
@@ -208,7 +204,7 @@ class Queries:
         return f"{with_} {' UNION ALL '.join(parts)}"
 
     def _sides(self, left: Relation, right: Relation) -> tuple[Relation, Relation, str, str]:
-        """Return both under aliases, an equality, and columns of both that identify the results."""
+        """Return both sides with aliases, an equality, and columns of both that identify the results."""
         choices = self._choices
         left, right = left.as_("a"), right.as_("b")
         type_ = choices.of(("int", "string", "boolean", "bigint", "double"))

@@ -12,23 +12,23 @@ from benchmarks.differential.tables import TYPES, Table
 
 @dataclass(frozen=True)
 class Rows:
-    """The result of some methods: the source text of the stream and of the equivalent DataFrame."""
+    """The result of some methods: the source texts of the stream and of the equivalent DataFrame."""
 
     stream: str
     truth: str
     columns: tuple[Column, ...]
     time: Column | None = None
     own: Column | None = None
-    """A column with unique values, except for rows that are equal in all columns."""
+    """A column with unique values, except that rows may be equal in all columns."""
     is_late: bool = False
     changes: bool = False
 
     def then(self, stream: str, truth: str | None = None) -> Rows:
-        """Append a method call to both texts; without `truth` the same call to both."""
+        """Append a method call to both texts; `truth` is the call for the DataFrame if it differs."""
         return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
 
     def kept(self, columns: Sequence[Column]) -> Rows:
-        """Replace the columns."""
+        """Return the rows with other columns."""
         time, own = (column if column in columns else None for column in (self.time, self.own))
         return replace(self, columns=tuple(columns), time=time, own=own)
 
@@ -43,7 +43,7 @@ def ddl(columns: Sequence[Column], *more: str) -> str:
 
 
 def listed(columns: Sequence[Column]) -> str:
-    """Return the columns, quoted, as arguments."""
+    """Format the columns as quoted arguments."""
     return ", ".join(repr(str(column)) for column in columns)
 
 
@@ -70,10 +70,10 @@ class Verbs:
         )
 
     def _some(self, rows: Rows) -> list[Column]:
-        """Draw columns, always with those that later methods need: the event time and the unique column."""
+        """Draw columns, which always include those that later methods need: the event time and the unique column."""
         some = self._choices.some(rows.columns, 4)
         return [column for column in rows.columns if column in (*some, rows.time, rows.own)]
 
     def _of_pandas(self, rows: Rows) -> list[Column]:
-        """Return the columns that pandas can represent; of times only event times, which are within 1677 to 2262."""
+        """Return the columns that pandas can represent; of times only event times, which are between 1677 and 2262."""
         return [column for column in rows.columns if column.type != "timestamp" or column == rows.time]

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 KEY = "__key"
 _WAIT_S = 300.0
-"""The time limit of a job, for each seed whose programs it runs."""
+"""Seconds that a job may take, for each seed whose programs it runs."""
 _CHECKPOINT_INTERVAL = "300ms"
 
 
 class _JobFailedError(Exception):
-    """The job of some programs has failed, does not end, or was refused as a whole."""
+    """The job of some programs has failed, does not end, or was refused."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.why)
@@ -56,7 +56,7 @@ class _JobFailedError(Exception):
 
 
 def run(spark: SparkSession, cases: Sequence[Case], mode: Mode, batches: Batches | None = None) -> list[Outcome]:
-    """Run cases of one time zone as one job; if that fails, those of each seed, and then each by itself."""
+    """Run cases with one time zone as one job; if that fails, run those of each seed, and then each case separately."""
     batches = batches or Batches(spark)
     try:
         return _run_job(batches, cases, mode)
@@ -95,11 +95,11 @@ def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
 
 
 class _Job:
-    """A job of some cases: their input and output."""
+    """A job of some cases, with their input and output."""
 
     def __init__(self, batches: Batches, cases: Sequence[Case], folder: Path) -> None:
         self._batches, self._cases, self._folder = batches, cases, folder
-        # Cases that share their tables share the sources.
+        # Cases with the same tables share the sources.
         self._sets = list({id(case.tables): case.tables for case in cases}.values())
         self._wait_s = _WAIT_S * len(self._sets)
         self._streams: list[DataStream | Outcome] = []
@@ -134,10 +134,10 @@ class _Job:
         env.set_default_savepoint_directory(str(self._folder / "savepoints"))
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(mode.kill), delay="0s"))
         if mode.restored_at is not None:
-            # Operators without a uid are found again only if the same ones are chained, as in Flink.
+            # As in Flink, operators without a uid only keep their state if the same operators are chained.
             env.disable_operator_chaining()
         if mode.knows_late_rows:
-            # Late rows are defined file by file.
+            # Late rows are defined file by file, so each file must be a batch.
             env.disable_batch_coalescing()
         return env.set_parallelism(parallelism)
 
@@ -156,8 +156,6 @@ class _Job:
                         write_file(table, rows, folder / f"{number}.parquet")
                 if second:
                     (folder / "_SUCCESS").touch()
-
-    # Streams
 
     def _define(self, env: StreamExecutionEnvironment, mode: Mode) -> None:
         if mode.in_halves:
@@ -188,7 +186,7 @@ class _Job:
             source = source.monitor_continuously("100ms")
         name = f"{table.name}-{place}"
         timed = strategy.with_timestamp_column(table.columns["at"])
-        # Rows of a key must come in order, and late rows after the others.
+        # Rows of a key must arrive in order, and late rows after the others.
         return env.from_source(source, timed, name, uid=name).set_parallelism(1)
 
     def _write(self, stream: DataStream, place: int) -> None:
@@ -201,8 +199,6 @@ class _Job:
         parts = [_key_text(quoted(key), stream.schema[key].dataType) for key in keys]
         keyed = stream.with_column(KEY, F.expr(f"concat_ws('|', {', '.join([*parts, chr(39) * 2])})"))
         keyed.sink_to(DeltaSink.upsert(path, keys=[KEY], row_kind=kind)).uid(f"out-{place}")
-
-    # Results
 
     def outcome(self, place: int) -> Outcome:
         """Compare the output of a program with the result of its batch."""
@@ -225,7 +221,7 @@ class _Job:
         return _compared(written, expected.rows)
 
     def _remaining(self, place: int, stream: DataStream) -> Counter[tuple[Any, ...]]:
-        """Return the rows that remain; negative numbers if more were deleted than inserted."""
+        """Count the rows that remain; counts are negative if more rows were deleted than inserted."""
         table, kind = self._result(place, stream), stream.changelog.row_kind
         if stream.changelog.keys is not None or kind is None or not table.num_rows:
             return rows_of(table)
@@ -241,11 +237,11 @@ class _Job:
         if stream.changelog.keys is None:
             names = stream.schema.names
             written = [pq.read_table(file).select(names) for file in path.glob("[!._]*.parquet")]
-            # A column that is never null in some files may be null in others.
+            # A column that is never null in some files may be null in other files.
             return pa.concat_tables(written, promote_options="default") if written else pa.table({})
         if not DeltaTable.is_deltatable(str(path)):
             return pa.table({})
-        # Read by files: Python cannot represent statistics of dates after the year 9999.
+        # The files are read directly, because Python cannot represent statistics of dates after the year 9999.
         files = DeltaTable(str(path)).file_uris()
         return pa.concat_tables(map(pq.read_table, files)).drop_columns([KEY]) if files else pa.table({})
 
@@ -279,20 +275,20 @@ class _Watch:
 
 
 def _key_text(name: str, type_: DataType) -> str:
-    """Return an expression whose text is equal for values that GROUP BY puts into one group."""
+    """Return an expression whose string is equal for values that GROUP BY puts into one group."""
     if isinstance(type_, StructType):
         return ", ".join(_key_text(f"{name}.{quoted(field.name)}", field.dataType) for field in type_)
     value = name
     if isinstance(type_, DoubleType):
         value = f"{name} + 0.0D"
     elif isinstance(type_, TimestampType):
-        # Texts of times occur twice in the hour in which clocks go back.
+        # Formatted times are ambiguous in the hour in which clocks go back.
         value = f"unix_micros({name})"
     return f"coalesce(concat('=', CAST({value} AS STRING)), 'null')"
 
 
 def _is_of_no_rows(rows: Counter[tuple[Any, ...]]) -> bool:
-    """True for the row of aggregates of an empty table, which a stream emits only when a row has arrived."""
+    """Return True for the aggregates of an empty table, which a stream only emits after a row has arrived."""
     return rows.total() == 1 and all(value in (None, 0) for row in rows for value in row)
 
 

@@ -32,7 +32,7 @@ def drawing(kind: type[Queries] | type[Programs], choices: Choices, tables: tupl
 
 
 def draw(seed: int) -> tuple[list[Drawing], list[Mode]]:
-    """Draw the programs of a seed, and their modes: always parallelism 1 and 4."""
+    """Draw the programs of a seed, and their modes, which always include parallelism 1 and 4."""
     chance = random.Random(seed)
     tables, zone = draw_tables(chance), chance.choice(ZONES)
     kinds = [Queries] * QUERIES + [Programs] * PROGRAMS

@@ -1,4 +1,4 @@
-"""Shrinks a difference: its mode, then its program, its columns and its rows, for as long as it differs."""
+"""Shrinks a difference: simplifies its mode, program, columns and rows for as long as the results differ."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shrinking:
         self._shrink_rows()
 
     def _take_first(self, cases: Sequence[Case], mode: Mode | None = None) -> bool:
-        """Take the first of these that differs in the same way, if there is one; several are run as one job."""
+        """Adopt the first of these cases that differs in the same way, if any; several cases are run as one job."""
         mode = mode or self.mode
         for start in range(0, len(cases), _CASES_PER_JOB):
             if self._jobs == _JOBS:
@@ -77,7 +77,7 @@ class Shrinking:
 
 
 def _fewer(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the choices without some of them, and with smaller ones."""
+    """Yield the choices with some of them removed, and with smaller values."""
     size = len(choices)
     while size := size // 2:
         for start in range(0, len(choices), size):
@@ -106,7 +106,7 @@ def _with_columns_read(case: Case) -> Iterator[Table]:
 
 
 def _without_rows(case: Case, places: range) -> Case:
-    """Return the case without these rows, numbered through its tables; a table keeps a file, which may be empty."""
+    """Return the case without these rows, numbered across its tables; a table keeps one file, even if empty."""
     tables, place = [], 0
     for table in case.tables:
         files = []

@@ -45,7 +45,7 @@ MINUTE = 60_000_000
 
 
 def micros(text: str) -> int:
-    """Return the microseconds since 1970 of a UTC time."""
+    """Return the microseconds from 1970 to a UTC time."""
     since = datetime.fromisoformat(text).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -55,9 +55,9 @@ BEGINS = tuple(
     micros(text)
     for text in (
         "2026-01-01T00:00",
-        "2024-03-31T00:30",  # Clocks in Berlin go forward at one, and back at one in October.
+        "2024-03-31T00:30",  # Clocks in Berlin go forward at one o'clock UTC, and back at one o'clock in October.
         "2024-10-27T00:30",
-        "2024-11-03T05:30",  # Those in New York go back at six.
+        "2024-11-03T05:30",  # Clocks in New York go back at six o'clock UTC.
         "1969-12-31T23:40",
     )
 )
@@ -88,18 +88,18 @@ DECIMALS = tuple(
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a seed: its columns, named by their roles, and its files in the order of their arrival."""
+    """A table of a seed: its columns, named by their roles, and its files in arrival order."""
 
     name: str
     columns: dict[str, str]
     files: tuple[tuple[Row, ...], ...]
     primary_key: bool = False
     late: frozenset[int] = frozenset()
-    """The ids of rows far behind the watermark, whose bound is small then."""
+    """The ids of rows far behind the watermark; the bound of out-of-orderness is small then."""
 
     @property
     def bound(self) -> str:
-        """The time by which rows may be out of order."""
+        """The bound of out-of-orderness, as a duration."""
         return "1min" if self.late else "21min"
 
     @property
@@ -108,12 +108,12 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the files, with the kind of a row if rows may be deleted."""
+        """The columns of the files, with a row-kind column if rows may be deleted."""
         return self.own_schema.append(pa.field(ROW_KIND, pa.string())) if self.has_kinds else self.own_schema
 
     @property
     def ddl(self) -> str:
-        """The columns of the files as Spark reads them."""
+        """The columns of the files as DDL for Spark."""
         types = {name.replace("`", "``"): TYPES[role] for role, name in self.columns.items()}
         return ", ".join(
             f"`{name}` {type_}" for name, type_ in (types | ({ROW_KIND: "string"} if self.has_kinds else {})).items()
@@ -125,7 +125,7 @@ class Table:
         return self.primary_key and any(ROW_KIND in row for file in self.files for row in file)
 
     def final_rows(self) -> list[Row]:
-        """Return the current rows at the end, without late ones."""
+        """Return the current rows at the end, without late rows."""
         rows = [row for file in self.files for row in file]
         own = self.columns["id"]
         if self.primary_key:
@@ -134,12 +134,12 @@ class Table:
         return [row for row in rows if row[own] not in self.late]
 
     def log(self) -> list[Row]:
-        """Return all rows in the order of their arrival."""
+        """Return all rows in arrival order."""
         rows = [row for file in self.files for row in file if row.get(ROW_KIND) != "-U"]
         return [{**row, "place": place, "is_deletion": row.get(ROW_KIND) == "-D"} for place, row in enumerate(rows)]
 
     def of_files(self, files: tuple[tuple[Row, ...], ...]) -> Table:
-        """Return the table with some of its rows: late ones stay after one in time, and `-U` before its `+U`."""
+        """Return the table with some of its rows: late rows still follow one in time, and `-U` precedes `+U`."""
         own, late, is_begun = self.columns["id"], set(), False
         files = tuple(self._without_halves(files))
         for file in files:
@@ -148,7 +148,7 @@ class Table:
         return replace(self, files=files, late=frozenset(late))
 
     def _without_halves(self, files: tuple[tuple[Row, ...], ...]) -> Iterator[tuple[Row, ...]]:
-        """Yield the files without a `-U` of a missing row, or without a following `+U` of its key."""
+        """Yield the files without a `-U` that has no earlier row, or no following `+U` with the same key."""
         own, there, halves = self.columns["id"], dict[int, Row](), set[int]()
         rows = [row for file in files for row in file]
         for row, behind in zip(rows, [*rows[1:], {}], strict=False):
@@ -169,9 +169,9 @@ class Table:
 
 
 def write_file(table: Table, rows: tuple[Row, ...] | list[Row], path: Path) -> None:
-    """Write rows atomically for readers.
+    """Write rows into a file that readers see atomically.
 
-    Without dictionaries: for `x = 0` Spark skips a file whose dictionary has only -0.0, also in a batch.
+    Dictionaries are disabled, because for `x = 0` Spark skips files whose dictionary only has -0.0, even in a batch.
     """
     hidden = path.with_name(f".{path.name}")
     pq.write_table(pa.Table.from_pylist(list(rows), table.schema), hidden, use_dictionary=False)
@@ -179,7 +179,7 @@ def write_file(table: Table, rows: tuple[Row, ...] | list[Row], path: Path) -> N
 
 
 def draw_tables(chance: random.Random) -> tuple[Table, ...]:
-    """Draw two append-only tables, one with late rows, and two whose rows change."""
+    """Draw two append-only tables, one of them with late rows, and two tables whose rows change."""
     begin = chance.choice(BEGINS)
     stay = [_table(chance, name, begin) for name in ("t", "u")]
     change = [_changing(chance, name, begin) for name in ("c", "e")]

@@ -1,4 +1,4 @@
-"""Methods of two streams: the rows of a program are combined with those of a table."""
+"""Methods with two streams: the rows of a program are combined with those of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.differential.rows import Rows, Verbs, listed
 
 class TwoStreamVerbs(Verbs):
     def _other(self, rows: Rows) -> tuple[Rows, Column, Column] | None:
-        """Draw another table, and a column of both as the key."""
+        """Draw another table, and a column of each side as the key."""
         other = self._table(self._choices.of(("u", "t")))
         type_ = self._choices.of(("int", "string", "boolean", "double"))
         ours, theirs = (typed(side.columns, type_) for side in (rows, other))
@@ -47,7 +47,7 @@ class TwoStreamVerbs(Verbs):
         return replace(rows.then(connected + stream, truth), time=None, own=None, columns=kept)
 
     def _joined(self, rows: Rows, verb: str, on: str, how: str = "inner", where: str = "") -> Rows:
-        """Join with another table; `on` is for the DataFrames, with our columns, theirs and both times."""
+        """Join with another table; `on` is the condition for DataFrames, with both sides' columns and times."""
         if (met := self._other(rows)) is None:
             return rows
         other, ours, theirs = met
@@ -78,7 +78,7 @@ class TwoStreamVerbs(Verbs):
         bounds = "{of} BETWEEN {at} - INTERVAL 10 MINUTES AND {at} + INTERVAL 5 MINUTES"
         how = self._choices.of(("inner", "left", "right", "full"))
         outer = "" if how == "inner" else f".{how}_outer()"
-        # Rows without an event time are omitted.
+        # Rows without an event time are dropped.
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
         versions = '.where("""{time} IS NOT NULL""")'
         joined = self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
@@ -96,7 +96,7 @@ class TwoStreamVerbs(Verbs):
 
     def _window_join(self, rows: Rows) -> Rows:
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"
-        # Spark has no window(...) in the condition of a join. DIV would round times before 1970 towards zero.
+        # Spark does not allow window(...) in a join condition. DIV would round times before 1970 towards zero.
         begin = "unix_micros({time}) - pmod(unix_micros({time}), 900000000)"
         same = f"{begin.replace('time', 'at')} = {begin.replace('time', 'of')}"
         joined = self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")

@@ -1,4 +1,4 @@
-"""Random windows of event time, each with the grouping by window that computes the expected result."""
+"""Random event-time windows, each with the grouping by window that computes the expected result."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ONE_EACH = "F.expr('array_repeat(1L, CAST(count(*) AS INT))')"
 
 class WindowVerbs(Verbs):
     def _window_verbs(self, rows: Rows) -> list[Callable[[Rows], Rows]]:
-        """Return the methods of windows over rows that are not results of windows."""
+        """Return the window methods for rows that are not themselves results of windows."""
         verbs: list[Callable[[Rows], Rows]] = [self._aggregate_windows, self._call_windows, self._apply_windows]
         return [*verbs, self._fold_windows, self._reduce_windows]
 
     def _counted(self, rows: Rows, verb: str, keys: list[Column], number: Column, truth: str) -> Rows:
-        """Return rows with the keys and a number, which a function emits."""
+        """Return rows with the keys and a number, as emitted by a function."""
         names, columns = tuple(key.name for key in keys), (*keys, number)
         stream = f".key_by({listed(keys)}).{verb}({names!r}, {number.name!r}), {ddl(columns)!r})"
         return rows.then(stream, truth).kept(columns)
@@ -39,7 +39,7 @@ class WindowVerbs(Verbs):
         return self._of_windows(rows, f"{keyed}.aggregate({made})", window, keys, made, number)
 
     def _call_windows(self, rows: Rows) -> Rows:
-        """Call a function with all rows of a window, of a triggered one, or of an evicted one."""
+        """Call a function with all rows of a window, possibly with a trigger or an evictor."""
         settings, aggregated, then = self._choices.of(
             (
                 ("", "F.count('*')", ""),
@@ -55,7 +55,7 @@ class WindowVerbs(Verbs):
         return replace(counted, truth=f"{made.truth}.drop('window_start', 'window_end'){exploded}")
 
     def _fold_windows(self, rows: Rows) -> Rows:
-        """Use an AggregateFunction, whose results have no keys."""
+        """Use an AggregateFunction, whose results do not contain the keys."""
         keys, number = self._keys(rows), Column(self._name(), "bigint")
         assigner, window = self._choices.of(_WINDOWS)
         function = f"aggregate(RowCount({number.name!r}), accumulator_type='bigint', output={ddl([number])!r})"
@@ -75,7 +75,7 @@ class WindowVerbs(Verbs):
         return replace(self._of_functions(rows, stream, window, keys, made, rows.own), own=None)
 
     def _windows_of_windows(self, rows: Rows) -> Rows:
-        """Use windows of results of windows, whose event time is the last millisecond of their window."""
+        """Use windows over the results of windows, whose event time is the last millisecond of the window."""
         inner, number = self._aggregate_windows(rows), Column(self._name(), "bigint")
         assigner, window = self._choices.of(_WINDOWS)
         columns = [column for column in inner.columns if column.type != "timestamp"]
@@ -104,7 +104,7 @@ class WindowVerbs(Verbs):
     def _of_functions(
         self, rows: Rows, stream: str, window: str, keys: list[Column], aggregates: str, made: Column
     ) -> Rows:
-        """Use windows with functions, which have whole milliseconds, as in Flink."""
+        """Use windows with functions, which have millisecond precision, as in Flink."""
         millis = f"date_trunc('MILLISECOND', {rows.time})"
         return self._of_windows(rows, stream, window, keys, aggregates, made, time=millis)
 
@@ -118,7 +118,7 @@ class WindowVerbs(Verbs):
         items = ", ".join((*bounds, *map(repr, map(str, keys)), repr(str(made))))
         truth = f".groupBy({grouped}).agg({aggregates}).selectExpr({items})"
         if "session" in window:
-            # Spark does not merge sessions if a later projection omits their aggregates.
+            # Spark does not merge sessions if a later projection drops their aggregates.
             truth += ".localCheckpoint()"
         ends = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
         return rows.then(stream, truth).kept((*ends, *keys, made))

@@ -1,4 +1,4 @@
-"""The engines. Each runs the query in its own process."""
+"""The engines, each of which runs the query in its own process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ class Engine(Protocol):
     """Runs the query repeatedly, from a folder to a folder."""
 
     def run(self, source: Path, output: Path, scratch: Path) -> int | None:
-        """Run it once, with `scratch` for other files, and return the number of completed checkpoints."""
+        """Run the query once, with `scratch` for other files, and return the number of completed checkpoints."""
 
-    def close(self) -> None:
-        """End what was started."""
+    def close(self) -> None: ...
 
 
 def started(name: EngineName, rows_per_batch: int, rows_per_file: int) -> Engine:
-    """Start the engine of this name. Only its own libraries are imported."""
+    """Start the engine with this name, importing only its own libraries."""
     match name:
         case EngineName.SPARK_BATCH:
             from benchmarks.engines.spark_batch import SparkBatch

@@ -19,15 +19,15 @@ class FlykkaJob:
     def __init__(self, rows_per_batch: int, *, has_rest: bool = False) -> None:
         self._rows_per_batch = rows_per_batch
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
-        # One may start while the previous one is being written: otherwise a slow one makes them rarer than every
-        # second.
+        # A checkpoint may start while the previous one is being written; otherwise a slow checkpoint would delay the
+        # next.
         self._env.enable_checkpointing(CHECKPOINT_INTERVAL, max_concurrent=2)
         if has_rest:
             self._env.enable_rest()
 
     @property
     def rest_address(self) -> str | None:
-        """The URL for observers, from its first run on."""
+        """The REST URL for observers, available from the first run on."""
         return self._env.rest_address
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:

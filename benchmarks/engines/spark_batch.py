@@ -1,4 +1,4 @@
-"""Plain Spark: one job over everything, the upper limit for this query on the machine."""
+"""Plain Spark: one job over all files, which is the upper limit for this query on the machine."""
 
 from __future__ import annotations
 

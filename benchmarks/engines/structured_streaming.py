@@ -9,9 +9,9 @@ from benchmarks.query import EVENT_TIME, WATERMARK_DELAY, aggregated, plain_sess
 
 
 class StructuredStreaming:
-    """The query as a stream. Every batch is a checkpoint.
+    """Runs the query as a stream, in which every batch is a checkpoint.
 
-    State is in the default store, in memory with delta files: RocksDB took twice the time for windows this short-lived.
+    State is in the default store, in memory with delta files; RocksDB took twice the time for such short-lived windows.
     """
 
     def __init__(self, files_per_batch: int) -> None:
@@ -19,7 +19,7 @@ class StructuredStreaming:
         self._spark = plain_session()
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:
-        """Run it once; it never emits the windows that are open at the end of its input."""
+        """Run the query once; it never emits the windows that are open at the end of its input."""
         bids = self._spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self._files_per_batch)
         windows = aggregated(bids.parquet(str(source)).withWatermark(EVENT_TIME, WATERMARK_DELAY))
         query = (

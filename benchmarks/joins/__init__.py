@@ -1,1 +1,1 @@
-"""Joins of two streams, compared with Structured Streaming's symmetric hash join: `python -m benchmarks.joins`."""
+"""Times joins of two streams, compared with those of Structured Streaming: `python -m benchmarks.joins`."""

@@ -1,9 +1,9 @@
 """Compares an interval join with Structured Streaming's: `python -m benchmarks.joins`.
 
 Clicks are joined with the impressions of their ad in the ten minutes before. Both engines read the same files, one of
-each side per batch, and write parquet; each has its own process, and joins some of the files first, to warm up. Then
-they take turns, and the median of their ratios counts. Each output is compared with the expected one before a figure is
-printed.
+each side per batch, and write parquet. Each runs in its own process, and joins some of the files first, to warm up.
+Then they take turns, and the median of their ratios counts. Each output is compared with the expected one before a
+figure is printed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
 
 
 def as_table(seconds: Seconds, rows: int) -> str:
-    """Format the same as Markdown."""
+    """Format the figures as Markdown."""
     figures = as_json(seconds, rows)
     ratio = figures["interval_join_over_structured_streaming"]
     cells = [f"{rows:,}", *(f"{figures[side]:,}" for side in Side), f"{ratio:.2f}"]

@@ -16,7 +16,7 @@ class FlykkaSide:
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, source: Path, place: Path) -> None:
-        """Join two folders, a file per batch, into `place`/output."""
+        """Join two folders, one file per batch, into `place`/output."""
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
         impressions, clicks = (

@@ -1,4 +1,4 @@
-"""Impressions and clicks: seeded files of each, a file per batch, and the expected pairs."""
+"""Impressions and clicks: seeded files of each, one file per batch, and the expected pairs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WITHIN_MINUTES = 10
 
 _SEED = 7
 _FILE_MS = WITHIN_MINUTES * 60_000
-"""The event time covered by a file."""
+"""The event time covered by a file, in ms."""
 
 _BEGIN_MS = 1_704_067_200_000
 _PER_AD = 1
-"""Average number of an ad's impressions within the time."""
+"""The average number of an ad's impressions within the time of a match."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -42,8 +42,7 @@ def write(folder: Path, files: int, rows: int) -> None:
             }
             path = folder / side / f"{number:04}.parquet"
             pq.write_table(pa.table(columns), path)
-            # Structured Streaming reads files in the order of their modification times, which would be equal for
-            # small ones.
+            # Structured Streaming reads files by modification time, which would be equal for small files.
             os.utime(path, (number, number))
 
 
@@ -60,7 +59,7 @@ def check(who: object, output: Path, source: Path) -> int:
 def _pairs(impressions: pa.Table, clicks: pa.Table) -> tuple[Numbers, Numbers]:
     """Return the ids of the impressions and clicks that match."""
     ads, times, ids = (_column(impressions, name) for name in ("ad", "at", "id"))
-    # An ad and a time as one number, which ascends with both.
+    # Combines an ad and a time to one number, which increases with both.
     span = int(max(times.max(), _column(clicks, "at").max())) + 1 - 1000 * _BEGIN_MS + 60_000_000 * WITHIN_MINUTES
     order = np.lexsort((times, ads))
     places = ads[order] * span + times[order] - 1000 * _BEGIN_MS

@@ -1,4 +1,4 @@
-"""The join as users of Structured Streaming write it: its better state store, a file of each side per trigger."""
+"""The join as users of Structured Streaming write it: RocksDB as state store, one file of each side per trigger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.query import LARGE_STATE, plain_session
 
 
 class StructuredStreamingSide:
-    """Spark's own streams; every batch is a checkpoint."""
+    """Runs the join in Structured Streaming, where every batch is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
         self._spark = plain_session(**LARGE_STATE)

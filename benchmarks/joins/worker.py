@@ -1,6 +1,7 @@
 """The process in which one engine is measured: `python -m benchmarks.joins.worker ENGINE PARALLELISM`.
 
-It prints `ready`, then runs the join on each line of its input and answers with the seconds. It ends with its input.
+It prints `ready`, then runs the join for each line of its input and replies with the seconds. It exits at the end of
+its input.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Keyed state, compared with Structured Streaming's stateful operators: `python -m benchmarks.keyed`."""
+"""Times keyed state, compared with Structured Streaming's stateful operators: `python -m benchmarks.keyed`."""

@@ -2,8 +2,8 @@
 
 Running counts per key, a function of each row with a ValueState and a timer, the same work on tables, rows without
 duplicates, and state of many keys in a small heap. Both engines read the same files, a file per batch, and write
-parquet; each has its own process for each work and processes some of the files first, to warm up. Then they take turns,
-and the median of their ratios counts. Each output is compared with the expected one before a figure is printed.
+parquet; each runs in its own process for each work and processes some of the files first, to warm up. Then they take
+turns, and the median of their ratios counts. Each output is compared with the expected one before a figure is printed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WARM_UP_FILES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Measurements of one work: seconds of each run by engine, and flykka's peak memory in bytes."""
+    """Measurements of one work: the seconds of each run by engine, and flykka's peak memory in bytes."""
 
     rows: int
     keys: int
@@ -50,7 +50,7 @@ class Measured:
         return median(theirs / ours for theirs, ours in pairs)
 
     def rows_per_s(self, side: Side) -> int:
-        """Return the median speed of an engine."""
+        """Return the median speed of an engine in rows per second."""
         return round(self.rows / median(self.seconds[side]))
 
 
@@ -83,7 +83,7 @@ def as_json(measured: dict[WorkName, Measured]) -> dict[str, Any]:
 
 
 def as_table(measured: dict[WorkName, Measured]) -> str:
-    """Format the same as Markdown, with the speeds."""
+    """Format the figures as Markdown, with the speeds."""
     lines = [
         f"{os.cpu_count()} cores:",
         "",
@@ -108,8 +108,7 @@ def _measured(
     source, first = folder / "input", folder / "first"
     work.write(source, work.files, work.rows_per_file, work.keys)
     for number, path in enumerate(sorted(source.iterdir())):
-        # Structured Streaming reads files in the order of their modification times, which would be equal for small
-        # ones.
+        # Structured Streaming reads files by modification time, which would be equal for small files.
         os.utime(path, (number, number))
     _link(source, first, _WARM_UP_FILES)
     is_large = name is WorkName.LARGE_STATE
@@ -150,7 +149,7 @@ def _link(source: Path, target: Path, files: int) -> None:
 
 
 def _scaled(work: Work, scale: float) -> Work:
-    """Return the work with fewer rows of fewer keys, in as many files."""
+    """Return the work with fewer rows and keys, in the same number of files."""
     rows, keys = max(1, round(scale * work.rows_per_file)), max(1, round(scale * work.keys))
     return replace(work, rows_per_file=rows, keys=keys)
 

@@ -30,7 +30,7 @@ OUTPUT = "k long, n long, what string"
 
 
 class CountsAndAlarm(KeyedProcessFunction):
-    """Counts the rows of each key, and raises an alarm a minute after its first."""
+    """Counts the rows of each key, and raises an alarm a minute after the key's first row."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self._n = runtime_context.get_state(ValueStateDescriptor("n", "bigint"))
@@ -50,7 +50,7 @@ class CountsAndAlarm(KeyedProcessFunction):
 
 
 def count_rows(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The same for all rows of a batch: rows of a key are adjacent, and the keys are in the order of their state."""
+    """Do the work of `CountsAndAlarm` for a complete batch, in which rows of a key are adjacent."""
     k = rows["k"].to_numpy()
     starts = np.flatnonzero(np.append(True, k[1:] != k[:-1]))
     counts = np.diff(np.append(starts, len(k)))
@@ -101,7 +101,7 @@ class FlykkaSide:
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, a file per batch, into `place`/output."""
+        """Run a work, one file per batch, into `place`/output."""
         schema, define = _DEFINED[work]
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         files = FileSource.parquet(str(source), schema=schema).files_per_batch(1)

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 TIME = pa.timestamp("us", tz="UTC")
 _SEED = 7
 BEGIN_MS = 1_704_067_200_000
-"""The first event time: Structured Streaming's watermark starts in 1970, and earlier rows are late."""
+"""The first event time in ms. Structured Streaming's watermark starts in 1970, so earlier rows would be late."""
 
 SPAN_MS = 50 * 60 * 1000
-"""The event time covered by all files: less than the hour within which duplicates are dropped."""
+"""The event time covered by all files, in ms: less than the hour within which duplicates are dropped."""
 
 
 def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
@@ -27,7 +27,7 @@ def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
 
 
 def write_every_key(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Write rows like `write_values`, with every key (`k`) equally often in each file, or once more."""
+    """Write rows like `write_values`, but with every key (`k`) equally often in each file, give or take one."""
     chance = np.random.default_rng(_SEED)
     for path in _paths(folder, files):
         pq.write_table(pa.table({"k": chance.permutation(rows) % keys, "v": chance.integers(0, 1_000_000, rows)}), path)
@@ -42,7 +42,7 @@ def write_events(folder: Path, files: int, rows: int, keys: int) -> None:
 
 
 def write_ids(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Write rows of new ids (`k`), as many as there are keys, and of ids from earlier files."""
+    """Write rows with new ids (`k`), as many as there are keys, and with ids from earlier files."""
     chance = np.random.default_rng(_SEED)
     new = -(-keys // files)
     before = pa.table({"k": np.zeros(0, dtype=np.int64), "at": pa.array([], TIME)})
@@ -58,7 +58,7 @@ def write_distinct(folder: Path, files: int, rows: int, keys: int) -> None:
     """Write rows with unique keys (`k`) and a number (`v`)."""
     chance = np.random.default_rng(_SEED)
     for number, path in enumerate(_paths(folder, files)):
-        # An odd factor spreads the numbers over the whole range, one to one.
+        # The odd factor maps the numbers one to one to numbers that are spread over the complete range.
         k = (np.arange(number * rows, (number + 1) * rows) * 2_654_435_761) % (1 << 40)
         pq.write_table(pa.table({"k": k, "v": chance.integers(0, 1_000_000, rows)}), path)
 

@@ -1,4 +1,4 @@
-"""The works as users of Structured Streaming write them: its better state store, a file per trigger."""
+"""The works as users of Structured Streaming write them: RocksDB as state store, one file per trigger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTPUT = "k long, n long, what string"
 
 
 class CountsAndAlarm(StatefulProcessor):
-    """Counts the rows of each key, and raises an alarm a minute after its first."""
+    """Counts the rows of each key, and raises an alarm a minute after the key's first row."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -39,8 +39,7 @@ class CountsAndAlarm(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame({"k": [key[0]], "n": [0], "what": [ALARM]})
 
-    def close(self) -> None:
-        """Nothing to release."""
+    def close(self) -> None: ...
 
 
 def _aggregated(rows: DataFrame) -> DataFrame:
@@ -79,13 +78,13 @@ _DEFINED: dict[WorkName, tuple[str, str, Callable[[DataFrame], DataFrame]]] = {
 
 
 class StructuredStreamingSide:
-    """Spark's own streams; every batch is a checkpoint."""
+    """Runs the works in Structured Streaming, where every batch is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
         self._spark = plain_session(**LARGE_STATE)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, a file per trigger, into `place`/output."""
+        """Run a work, one file per trigger, into `place`/output."""
         schema, mode, define = _DEFINED[work]
         output = place / "output"
 

@@ -1,6 +1,7 @@
 """The process in which one engine is measured: `python -m benchmarks.keyed.worker ENGINE PARALLELISM`.
 
-It prints `ready`, then runs the work on each line of its input and answers with the seconds. It ends with its input.
+It prints `ready`, then runs the work in each line of its input and replies with the seconds. It exits at the end of its
+input.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Side(StrEnum):
 def run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> float:
     """Run a work in such a process, into `place`/output, and return the seconds. Deletes `place` first.
 
-    Raises `EngineFailedError` if the process ends instead.
+    Raises `EngineFailedError` if the process exits instead.
     """
     if place.exists():
         shutil.rmtree(place)
@@ -44,7 +45,7 @@ def run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> flo
 
 def main(side: str, parallelism: str) -> None:
     answers = answering()
-    # Spark's Python workers must use this Python, and find the functions of these modules.
+    # Spark's Python workers must use this Python interpreter, and find the functions of these modules.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join((os.getcwd(), os.environ.get("PYTHONPATH", "")))
     with closing(_started(Side(side), int(parallelism))) as engine:

@@ -1,4 +1,4 @@
-"""The works: their inputs, their sizes, and the columns that must agree between the outputs of the engines."""
+"""The works: their inputs and sizes, and the columns that must be equal in the outputs of the engines."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from benchmarks.comparison import WrongResultError
 from benchmarks.keyed.inputs import BEGIN_MS, SPAN_MS, TIME, write_distinct, write_events, write_ids, write_values
 
 ALARM_AFTER_MS = 60_000
-"""Each key has a timer this long after its first row."""
+"""Milliseconds from the first row of a key to its timer."""
 
 ROW, ALARM = "row", "alarm"
 
 GAP_SECONDS = 30
-"""Sessions end this long after their last row."""
+"""Seconds from the last row of a session to its end."""
 
 
 class WorkName(StrEnum):
@@ -37,7 +37,7 @@ class WorkName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A work: the function that writes its files, the rows of each and the total number of keys, and the comparison."""
+    """A work: the function that writes its files, their rows, the total number of keys, and the comparison."""
 
     write: Callable[[Path, int, int, int], None]
     rows_per_file: int
@@ -48,7 +48,7 @@ class Work:
 
 
 def check(who: object, output: Path, source: Path, work: Work) -> None:
-    """Raise `WrongResultError` unless an output is the expected one."""
+    """Raise `WrongResultError` unless the output is the expected one."""
     found, true = work.digest(_read(output)), work.truth(_read(source))
     names = true.column_names
     found, true = (rows.select(names).sort_by([(name, "ascending") for name in names]) for rows in (found, true))
@@ -64,7 +64,7 @@ def _read(folder: Path) -> pa.Table:
 
 
 def _newest(rows: pa.Table) -> pa.Table:
-    """Return the last count and maximum of each key, which only grow."""
+    """Return the last count and maximum of each key, which can only grow."""
     return rows.group_by("k").aggregate([("n", "max"), ("m", "max")]).rename_columns(["k", "n", "m"])
 
 
@@ -82,7 +82,7 @@ def _counts_and_alarms(rows: pa.Table) -> pa.Table:
 
 
 def _counted_once(rows: pa.Table) -> pa.Table:
-    """Return each key's counts, and its alarm, which the watermark reaches because each key is in the first file."""
+    """Return each key's counts, and its alarm, which is always raised because each key is in the first file."""
     counted = rows.group_by("k").aggregate([("at", "count"), ("at", "min")])
     n = counted["at_count"]
     total = pc.divide(pc.multiply(n, pc.add(n, 1)), 2)
@@ -90,9 +90,10 @@ def _counted_once(rows: pa.Table) -> pa.Table:
 
 
 def _ended(sessions: pa.Table) -> pa.Table:
-    """Return the sessions that have ended some time before the last row, the only ones that both engines emit.
+    """Return the sessions that have ended some time before the last row, which both engines emit.
 
-    Both engines have the watermark a second behind the last row, and only flykka ends event time with its input.
+    The watermark of both engines is a second behind the last row, and only flykka ends event time at the end of the
+    input.
     """
     ended = sessions.append_column("end_us", sessions["ended"].cast(TIME).cast(pa.int64()))
     return ended.filter(pc.less(ended["end_us"], 1000 * (BEGIN_MS + SPAN_MS - 10_000))).select(["k", "end_us", "n"])

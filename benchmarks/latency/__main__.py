@@ -2,10 +2,10 @@
 
 Files of 1,000 rows arrive in monitored folders at a fixed rate, and are read into parquet: row by row, and counted in
 windows of a second. The latency of a file is the time from its arrival until readers see its rows, or the windows with
-its rows. Each engine has its own process, with its defaults; they take turns, and the files of the first seconds are
-ignored, as a warm-up. flykka publishes with its checkpoints, so it runs with several checkpoint intervals. At the end
-the load rises until an engine falls behind. The output of each run is checked before a figure is printed: every file
-once.
+its rows. Each engine runs in its own process, with its defaults. They take turns, and the files of the first seconds
+are ignored, as a warm-up. flykka publishes with its checkpoints, so it runs with several checkpoint intervals. At the
+end the load rises until an engine falls behind. Before a figure is printed, the output of each run is checked: it must
+contain every file once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from benchmarks.latency.works import Committed, WorkName, committed_files
 
 WARM_UP_SECONDS = 15
 LAST_SECONDS = 3
-"""Seconds of files at the end that let the windows before them close."""
+"""Seconds of additional files at the end, which let the windows before them close."""
 
 PATIENCE_SECONDS = 60
-"""Output that does not exist by then is missing."""
+"""Seconds after which missing output is an error."""
 
 BEHIND_SECONDS = 3
-"""An engine has fallen behind if the last file of a step of the rising load is not committed by then."""
+"""Seconds within which the last file of a load step must be committed; otherwise the engine has fallen behind."""
 
 STEP_SECONDS = 8
 FIRST_RATE, RISE = 20.0, 1.5
@@ -67,7 +67,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """An engine; flykka with the interval of its checkpoints."""
+    """An engine; for flykka, with a checkpoint interval."""
 
     side: Side
     interval: str | None = None
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: Measured, sustained: Mapping[Side, float]) -> dict[str, Any]:
-    """Return the ratios of each work's first setting at the shortest interval, then all measurements."""
+    """Return the ratios of each work's first setting at the shortest interval, followed by all measurements."""
     made: dict[str, Any] = {}
     for setting, found in measured.items():
         ours, theirs = next(iter(found.values())), found[_THEIRS]
@@ -138,7 +138,7 @@ def as_json(measured: Measured, sustained: Mapping[Side, float]) -> dict[str, An
 
 
 def as_table(measured: Measured, sustained: Mapping[Side, float]) -> str:
-    """Format the same as Markdown."""
+    """Format the figures as Markdown."""
     lines = [
         f"{os.cpu_count()} cores, seconds from a file's arrival to the commit of its rows:",
         "",
@@ -193,7 +193,7 @@ def _run(engine: EngineProcess, contender: Contender, setting: Setting, place: P
 def _sustained(
     engines: Mapping[Side, EngineProcess], folder: Path, options: argparse.Namespace, say: Callable[[str], object]
 ) -> dict[Side, float]:
-    """Return the highest rate with which each engine kept up, in files per second, row by row."""
+    """Return the highest rate at which each engine kept up with the `stateless` work, in files per second."""
     sustained: dict[Side, float] = {}
     for contender in (Contender(side=Side.FLYKKA, interval=options.intervals[0]), _THEIRS):
         place, rate, first = folder / "rise", FIRST_RATE, 0

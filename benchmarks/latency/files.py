@@ -1,7 +1,7 @@
 """The files of the benchmark: written beforehand, and moved into the folder of a source when they are due.
 
-A file has a number, and all its rows have the event time at which it arrives in a run that is never late. The real
-arrival is in its inode: the time of its last change is that of the rename.
+A file has a number, and all its rows have the event time at which the file is due. The real arrival time is that of the
+rename, which changes the inode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS_PER_FILE = 1_000
 KEYS = 10
 SCHEMA = "file long, k long, at timestamp"
 BEGIN_MS = 1_704_067_200_000
-"""The event time of the first file: Structured Streaming treats rows of 1970 as late."""
+"""The event time of the first file in ms; Structured Streaming treats rows of 1970 as late."""
 
 _NS_PER_S = 1_000_000_000
 _PREPARED = "prepared"
@@ -74,7 +74,7 @@ class Feed:
             self._move(place, number)
 
     def arrivals(self, place: Path) -> dict[int, float]:
-        """Return the arrival of each file, in seconds since the epoch."""
+        """Return the arrival time of each file, in seconds since the epoch."""
         numbers = range(self.first, self.first + self.files)
         return {number: changed(self.file(place, number)) for number in numbers}
 
@@ -83,7 +83,7 @@ class Feed:
 
 
 def changed(path: Path) -> float:
-    """Return the time at which a file got its name, in seconds since the epoch."""
+    """Return the time at which a file was renamed, in seconds since the epoch."""
     return path.stat().st_ctime_ns / _NS_PER_S
 
 

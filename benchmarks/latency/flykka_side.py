@@ -1,4 +1,4 @@
-"""The works as jobs of flykka: monitored folders, exactly-once files."""
+"""The works as jobs of flykka: monitored folders, and exactly-once file sinks."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ class FlykkaSide:
 
 
 def committed(output: Path) -> list[Committed]:
-    """Return the published files: they are renamed when they are published."""
+    """Return the published files, with the times at which they were renamed."""
     return [Committed(at=changed(path), files=(path,)) for path in output.glob("*.parquet")]

@@ -33,7 +33,7 @@ _DEFINED: dict[WorkName, Callable[[DataFrame], DataFrame]] = {
 
 
 class StructuredStreamingSide:
-    """Spark's own streams; every batch is a checkpoint."""
+    """Runs the works in Structured Streaming, where every batch is a checkpoint."""
 
     def __init__(self) -> None:
         self._spark = plain_session()
@@ -59,9 +59,9 @@ class StructuredStreamingSide:
 
 
 def committed(output: Path) -> list[Committed]:
-    """Return the files in the sink's log: readers that use it see those of a batch when its entry exists.
+    """Return the files in the sink's log; readers that use the log see a batch as soon as its entry exists.
 
-    An entry is a file with a line for each new file; every tenth has the lines of all earlier ones too.
+    An entry is a file with a line for each new file; every tenth entry also contains the lines of all earlier ones.
     """
     seen: set[str] = set()
     made: list[Committed] = []

@@ -1,7 +1,7 @@
 """The process in which one engine is measured: `python -m benchmarks.latency.worker ENGINE`.
 
 It prints `ready`. Each line of its input is a job to start, `[work, [source, ...], place, checkpoint interval]`, or
-`null` to stop the running one. It answers each with `true`, and ends with its input.
+`null` to stop the running job. It replies to each line with `true`, and exits at the end of its input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The works: what is computed of the files, and which rows of the output hold a file.
+"""The works: what is computed from the files, and which rows of the output belong to a file.
 
-stateless: rows that are selected and computed, one by one
-windows: counts per key in windows of a second
+stateless: rows that are selected and computed, one by one windows: counts per key in windows of a second
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def committed_files(
 
 
 class Ledger:
-    """Counts output rows file by file, and reports complete files."""
+    """Counts output rows by file, and reports complete files."""
 
     def __init__(self, work: WorkName, output: Iterable[Committed] = ()) -> None:
         self._what, self._count = _COUNTED[work]
@@ -62,7 +61,7 @@ class Ledger:
         self.add(output)
 
     def add(self, output: Iterable[Committed]) -> None:
-        """Count the rows of more output; its files may be deleted afterwards."""
+        """Count the rows of more output files, which may be deleted afterwards."""
         for at, counts in self._count(output):
             for key, count in counts.items():
                 self._rows[key] = self._rows.get(key, 0) + count
@@ -70,14 +69,14 @@ class Ledger:
 
     @property
     def keys(self) -> Set[int]:
-        """The numbers of the files, or the starts of the windows in ms, that have rows."""
+        """The numbers of the files, or the starts of the windows in ms, for which there are rows."""
         return self._rows.keys()
 
     def times(self, wanted: Mapping[int, int], rows_of: int | Mapping[int, int]) -> dict[int, float]:
-        """Return the time at which each number's rows were complete, for those that are.
+        """Return the time at which the rows of each file or window were complete, if they are.
 
         Raises:
-            WrongResultError: a number has more rows than expected.
+            WrongResultError: there are more rows than expected.
         """
         made: dict[int, float] = {}
         for number, key in wanted.items():
@@ -92,13 +91,13 @@ class Ledger:
 
 
 def rows_of_windows(feed: Feed) -> dict[int, int]:
-    """Return the number of rows in each window of a feed, by the start of the window in ms."""
+    """Return the number of rows in each window of a feed, by window start in ms."""
     starts = Counter(window_of(feed, number) for number in range(feed.first, feed.first + feed.files))
     return {start_ms: files * ROWS_PER_FILE for start_ms, files in starts.items()}
 
 
 def window_of(feed: Feed, number: int) -> int:
-    """Return the start of the window, in ms, that has the rows of a file."""
+    """Return the start, in ms, of the window that contains the rows of a file."""
     return feed.time_ms(number) // WINDOW_MS * WINDOW_MS
 
 

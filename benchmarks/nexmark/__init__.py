@@ -1,1 +1,1 @@
-"""All of Nexmark, compared with Structured Streaming and a plain Spark batch: `python -m benchmarks.nexmark`."""
+"""Times all queries of Nexmark, compared with Structured Streaming and Spark: `python -m benchmarks.nexmark`."""

@@ -1,10 +1,10 @@
 """Compares the queries of Nexmark with Structured Streaming and plain Spark: `python -m benchmarks.nexmark`.
 
-Every engine reads the same files of persons, auctions and bids and writes parquet. Each has its own process, runs a
-query on a tenth of the files first, to warm up, and then they take turns; the median of each counts. Each output is
+Every engine reads the same files of persons, auctions and bids and writes parquet. Each runs in its own process, and
+processes a tenth of the files first, to warm up. Then they take turns; the median of each counts. Each output is
 compared with that of the batch before a figure is printed. Structured Streaming never emits the windows that are open
-at the end of its input: windows of the last 20 seconds are ignored for it. A query that an engine cannot run is listed,
-with the engine's own error.
+at the end of its input: windows of the last 20 seconds are not compared for it. A query that an engine cannot run is
+listed, with the engine's own error.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from benchmarks.nexmark.worker import compare, run
 from examples.nexmark.queries import QUERIES
 
 _EVENTS_MIN = 400_000
-"""Forty seconds: otherwise no window ends before those that are ignored."""
+"""Forty seconds of events: with fewer events, no window would end before those that are not compared."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """Measurements of a query: seconds of each run by engine, and why an engine cannot run it."""
+    """Measurements of a query: the seconds of each run by engine, and the reasons why engines cannot run it."""
 
     seconds: dict[EngineName, list[float]] = field(default_factory=dict)
     not_run: dict[EngineName, str] = field(default_factory=dict)
 
     def rows_per_s(self, engine: EngineName, events: int) -> int | None:
-        """Return the median speed of an engine, in events."""
+        """Return the median speed of an engine in events per second."""
         return round(events / median(self.seconds[engine])) if engine in self.seconds else None
 
     @property
@@ -56,10 +56,10 @@ class Measured:
 
 
 class Nexmark:
-    """Lets the engines take turns at one query after the other."""
+    """Runs one query after the other, each on all engines in turns."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, say: Callable[[str], object]) -> None:
-        """`folder` keeps the last output of each; `say` gets progress messages."""
+        """Create the benchmark. `folder` keeps the last output of each engine; `say` gets progress messages."""
         self._options = options
         self._folder = folder
         self._say = say
@@ -68,8 +68,8 @@ class Nexmark:
         """Measure each query.
 
         Raises:
-            EngineFailedError: the process of an engine ended.
-            WrongResultError: flykka's result differs from the batch's.
+            EngineFailedError: the process of an engine has exited.
+            WrongResultError: flykka's result differs from that of the batch.
         """
         options = self._options
         self._say(f"preparing {options.events:,} events in {options.files} files")
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: Mapping[str, Measured], events: int) -> dict[str, Any]:
-    """Return events per second by query and engine, null if it was not run, with the reasons, and the mean ratio."""
+    """Return events per second by query and engine, null with the reason if not run, and the mean ratio."""
     made: dict[str, Any] = {
         query: {str(name): each.rows_per_s(name, events) for name in _ORDER} for query, each in measured.items()
     }
@@ -169,7 +169,7 @@ def as_json(measured: Mapping[str, Measured], events: int) -> dict[str, Any]:
 
 
 def as_table(measured: Mapping[str, Measured], options: argparse.Namespace) -> str:
-    """Format the same as Markdown."""
+    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.events:,} events in {options.files} files, {options.rows_per_batch:,} rows per batch, medians of"
         f" {options.repeat}, {os.cpu_count()} cores:",

@@ -1,4 +1,4 @@
-"""flykka, with exactly-once checkpoints every second."""
+"""Runs the queries in flykka, with exactly-once checkpoints every second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of the engines."""
+"""The interface of the engines in the benchmark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class Side(Protocol):
         """Run a query into `place`/output, with other files in `place`.
 
         Raises:
-            NotRunnableError: it cannot.
+            NotRunnableError: the engine cannot run the query.
         """
 
-    def close(self) -> None:
-        """End what was started."""
+    def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Plain Spark: one job over all events. It also compares the output of the others with its own."""
+"""Plain Spark: one job over all events. It also compares the outputs of other engines with its own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from examples.nexmark.queries import create_views, digest, newest, text, written
 from examples.nexmark.source import SCHEMA
 
 LEFT_OPEN_SECONDS = 20
-"""Windows that end within these seconds before the last event, or later, are not emitted by engines that do not end
-event time.
-"""
+"""Seconds before the last event: engines that do not end event time do not emit windows that end later."""
 
 _WINDOW_ENDS = {
     "q5": "endtime",
@@ -25,7 +23,7 @@ _WINDOW_ENDS = {
     "q11": "endtime",
     "q12": "endtime",
 }
-"""For queries with windows, the window end of a row."""
+"""For each query with windows, the expression for a row's window end."""
 
 
 class SparkBatchSide:
@@ -45,9 +43,9 @@ class SparkBatchSide:
 def differences(
     spark: SparkSession, query: str, found: Path, expected: Path, events: int, *, closed: bool
 ) -> str | None:
-    """Return how an output differs from that of the batch, or None; with `closed` only closed windows are compared.
+    """Return how an output differs from that of the batch, or None; if `closed`, only closed windows are compared.
 
-    Rows are compared in any order, with their multiplicity; of rows that are emitted again, the newest.
+    Rows are compared in any order, with their multiplicity. If rows are emitted again, only the newest are compared.
     """
     expected_rows = spark.read.parquet(str(expected))
     is_sure = F.lit(True)

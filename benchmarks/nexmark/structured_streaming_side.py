@@ -1,4 +1,4 @@
-"""Spark's Structured Streaming: each query's SQL unchanged, over streaming views with the same watermark."""
+"""Structured Streaming: runs each query's SQL unchanged, over streaming views with the same watermark."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from examples.nexmark.queries import create_views, text
 from examples.nexmark.source import EVENT_TIME, SCHEMA, WATERMARK_DELAY
 
 _MODES = {"q17": "update"}
-"""The output mode of queries that emit rows again; the others append."""
+"""The output modes of queries that emit rows again; the other queries use append mode."""
 
 _LARGE = frozenset({"q7", "q20"})
-"""Queries that keep millions of bids: in memory they fill the heap, and there is only garbage collection."""
+"""Queries that keep millions of bids, which in memory would fill the heap and cause permanent garbage collection."""
 
 
 class StructuredStreamingSide:
     """Processes all existing files (`availableNow`), in batches, each of which is a checkpoint.
 
-    State is in the default store, in memory with delta files, which is faster for windows this short, and in RocksDB if
-    it is large.
+    State is in the default store, in memory with delta files, which is faster for such short windows, and in RocksDB
+    for large state.
     """
 
     def __init__(self, files_per_batch: int) -> None:
@@ -31,7 +31,7 @@ class StructuredStreamingSide:
         self._spark = plain_session()
 
     def run(self, query: str, source: Path, place: Path) -> None:
-        """Run a query to the end of its events; windows that are open there are never emitted."""
+        """Run a query to the end of its events; windows that are still open then are never emitted."""
         for setting, value in LARGE_STATE.items():
             if query in _LARGE:
                 self._spark.conf.set(setting, value)

@@ -1,8 +1,9 @@
 """The process in which one engine is measured: `python -m benchmarks.nexmark.worker ENGINE BATCH FILE PARALLELISM`.
 
-The numbers are the rows of a batch and of a file, and the parallelism of flykka's operators. It prints `ready`, then
-handles the request on each line of its input: a `run` of a query is answered with its seconds, or with the reason why
-the engine cannot run it, a `compare` with the differences. It ends with its input.
+The numbers are the rows of a batch and of a file, and the parallelism of flykka's operators. The process prints
+`ready`, then handles the request on each line of its input. The reply to a `run` of a query contains its seconds, or
+the reason why the engine cannot run it; the reply to a `compare` contains the differences. The process exits at the end
+of its input.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def run(engine: EngineProcess, query: str, source: Path, place: Path) -> float:
     """Run a query in such a process, into `place`/output, and return the seconds. Deletes `place` first.
 
     Raises:
-        NotRunnableError: the engine cannot run it.
-        EngineFailedError: the process ended instead.
+        NotRunnableError: the engine cannot run the query.
+        EngineFailedError: the process exited without a reply.
     """
     if place.exists():
         shutil.rmtree(place)
@@ -37,7 +38,7 @@ def run(engine: EngineProcess, query: str, source: Path, place: Path) -> float:
 
 
 def compare(batch: EngineProcess, query: str, found: Path, expected: Path, events: int, *, closed: bool) -> str | None:
-    """Compare two outputs in the process of the batch; return how they differ, or None. Raises as `run` does."""
+    """Compare two outputs in the batch's process; return how they differ, or None. Raises the errors of `run`."""
     request = ["compare", query, str(found / "output"), str(expected / "output"), events, closed]
     differences: str | None = batch.ask(json.dumps(request))
     return differences
@@ -45,7 +46,7 @@ def compare(batch: EngineProcess, query: str, found: Path, expected: Path, event
 
 def main(name: str, rows_per_batch: int, rows_per_file: int, parallelism: int) -> None:
     answers = answering()
-    # Spark's Python workers must use this Python, and find the functions of these modules.
+    # Spark's Python workers must use this Python interpreter, and find the functions of these modules.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join((os.getcwd(), os.environ.get("PYTHONPATH", "")))
     with closing(_started(EngineName(name), rows_per_batch, rows_per_file, parallelism)) as side:
@@ -73,7 +74,7 @@ def _answer(side: Side, request: list[object]) -> object:
 
 
 def _started(name: EngineName, rows_per_batch: int, rows_per_file: int, parallelism: int) -> Side:
-    """Start the engine of this name. (Each imports only what it needs.)"""
+    """Start the engine with this name, importing only the modules that it needs."""
     match name:
         case EngineName.SPARK_BATCH:
             from benchmarks.nexmark.spark_batch_side import SparkBatchSide

@@ -1,1 +1,1 @@
-"""The cost of observing a job, and the response times for large jobs."""
+"""Measures the cost of observing a job, and the response times for large jobs."""

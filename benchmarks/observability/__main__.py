@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(stream: Mapping[str, Sequence[float]], control_plane: Mapping[str, Any]) -> dict[str, float]:
-    """Return the speed while observed divided by that alone, of the stream and of checkpoints; ms of the overview."""
+    """Return the ratio of observed to unobserved speed, for the stream and for checkpoints, and the overview's ms."""
     return {
         "streaming_ratio": _speed(stream),
         "checkpoint_ratio": _speed(control_plane),
@@ -42,12 +42,12 @@ def as_json(stream: Mapping[str, Sequence[float]], control_plane: Mapping[str, A
 
 
 def _speed(times: Mapping[str, Sequence[float]]) -> float:
-    """Return the median ratio of the rounds: the two runs of a round have the same load from other processes."""
+    """Return the median ratio of the rounds; the two runs of a round have the same load from other processes."""
     return round(median(alone / watched for alone, watched in zip(times["alone"], times["watched"], strict=True)), 3)
 
 
 def as_table(found: Mapping[str, float], answers: Mapping[str, Sequence[float]]) -> str:
-    """Format the same as Markdown, with the times of other answers."""
+    """Format the result of `as_json` as Markdown, with the response times of other requests."""
     ratios = found["streaming_ratio"], found["checkpoint_ratio"]
     lines = [
         f"Watched, the stream has {ratios[0]:.3f} of its speed, and checkpoints have {ratios[1]:.3f} of theirs.",

@@ -1,7 +1,7 @@
-"""Checkpoints of a job that is observed in every other round, and answers about a job of ten thousand subtasks.
+"""Times checkpoints of a job that is observed in every other round, and responses about a job of ten thousand subtasks.
 
 `python -m benchmarks.observability.control_plane TASKS CHECKPOINTS ROUNDS` prints the milliseconds of a checkpoint in
-each round, and those of all answers.
+each round, and those of all responses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 
 ANSWERS = 20
-"""The number of answers to each request."""
+"""The number of responses that are timed for each request."""
 
 MANY = "10000"
 

@@ -1,7 +1,8 @@
 """The observers of a job, in their own process: a page that shows the running job, and Prometheus.
 
-`python -m benchmarks.observability.observers URL` prints `ready` when both have had an answer, and ends with its input.
-Answers are read and discarded: their processing in a browser or database is not flykka's cost.
+`python -m benchmarks.observability.observers URL` prints `ready` when both have received a response, and exits at the
+end of its input. Responses are read and discarded, because processing them in a browser or database is not flykka's
+cost.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class Observers:
     def __init__(self, address: str) -> None:
         self._address = address
         self.failures: list[BaseException] = []
-        """The errors that they got."""
+        """The errors that the observers got."""
         self._is_over = threading.Event()
 
     def begin(self) -> None:
-        """Start observing; returns when each has had its first answer, or has failed."""
+        """Start observing; return when each observer has received its first response, or has failed."""
         answered = [threading.Event(), threading.Event()]
         self._on_thread(self._look_at_jobs, answered[0])
         self._on_thread(self._scrape, answered[1])
@@ -56,7 +57,7 @@ class Observers:
             each.wait()
 
     def end(self) -> None:
-        """Stop observing; later errors are a consequence of that."""
+        """Stop observing; later errors are ignored, because they are a consequence of that."""
         self._is_over.set()
 
     def _on_thread(self, watch: Callable[[], Iterator[None]], answered: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""The stream of `benchmarks.streaming` in one process, observed in every other run.
+"""Runs the stream of `benchmarks.streaming` in one process, observed in every other run.
 
 `python -m benchmarks.observability.streaming ROWS FILES ROWS_PER_BATCH ROUNDS` prints the seconds of all runs.
 """
@@ -21,11 +21,11 @@ from benchmarks.rules import WARM_UP_ROUNDS
 
 
 def main(rows: str, files: str, rows_per_batch: str, rounds: str) -> None:
-    """Run it alone and observed, in turns; the order changes with each round."""
+    """Run the stream unobserved and observed, in turns; the order changes with each round."""
     answers = answering()
     bids = prepared(int(rows), int(files))
     seconds: dict[str, list[float]] = {"alone": [], "watched": []}
-    # Files that a job leaves after its end are beside its checkpoints, until all jobs have ended.
+    # Files that a job leaves are next to its checkpoints until all jobs have ended.
     with (
         tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder,
         closing(FlykkaJob(int(rows_per_batch), has_rest=True)) as job,

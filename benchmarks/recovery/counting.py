@@ -1,4 +1,7 @@
-"""Compares the rows that a reader of the output folders sees with the expected ones, without Spark, a contestant."""
+"""Compares the rows that a reader of the output folders sees with the expected rows.
+
+Spark is not used, because it is a contestant.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _HOURLY = ["window_start", "shop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Missing and surplus rows over all outputs; for a wrong sum, the number of sales by which it is wrong."""
+    """Missing and surplus rows over all outputs; a wrong sum counts as the number of sales by which it is wrong."""
 
     lost: int = 0
     duplicated: int = 0
@@ -46,7 +49,7 @@ def _times(found: pd.DataFrame, column: str) -> pd.Series[int]:
 
 
 def _wrong_amounts(found: pd.DataFrame, truth: pd.DataFrame) -> int:
-    """Count the rows that have a wrong amount."""
+    """Count the rows with a wrong amount."""
     if found.empty:
         return 0
     both = found.merge(truth, on="sale", suffixes=("", "_true"))
@@ -70,10 +73,10 @@ def _so_far(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
 
 
 def _beside(right: pd.DataFrame, found: pd.DataFrame) -> Counted:
-    """Count the sales by which sums are wrong, each compared with the right one."""
+    """Count the sales by which sums are wrong, comparing each sum with the expected one."""
     beside = right.join(found, how="outer").fillna(0)
     difference = beside["sales"] - beside["size"]
-    # The number of sales is right, but not the sales: some were lost, and others took their place.
+    # If only the sum is wrong, some sales were lost, and others were counted twice.
     swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
     return Counted(lost=int(-difference.clip(upper=0).sum()) + swapped, duplicated=int(difference.clip(lower=0).sum()))
 
@@ -82,6 +85,6 @@ def _read(output: Path) -> pd.DataFrame:
     parts = [pq.ParquetFile(path).read().to_pandas() for path in sorted(output.glob("*.parquet"))]
     rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     for column in rows.columns.intersection(["at", "window_start"]):
-        # Spark's timestamps are read without a time zone; they are in UTC.
+        # Spark's timestamps are in UTC, but are read without a time zone.
         rows[column] = pd.to_datetime(rows[column], utc=True)
     return rows

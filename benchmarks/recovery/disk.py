@@ -1,6 +1,6 @@
 """A disk that loses power: an ext4 file system in an image file, which retains only synced data.
 
-Its kernel writes nothing back by itself for minutes, so that a missing fsync has an effect. Needs root and loop
+The kernel writes no data back by itself for minutes, so that a missing fsync has an effect. Needs root and loop
 devices.
 """
 
@@ -15,7 +15,7 @@ AT_POWER_LOSS = "disk-at-power-loss.img"
 """The copy of the image from the moment of the power failure."""
 
 _SIZE = "256M"
-# Seconds between the commits of the journal: the default of 5 would hide missing syncs.
+# Seconds between commits of the journal; the default of 5 would hide missing syncs.
 _MOUNT_OPTIONS = "loop,commit=600"
 
 
@@ -35,13 +35,13 @@ class Disk:
         self._mount()
 
     def restore_power(self) -> None:
-        """Mount the disk in its state at the power failure, instead of the current one."""
+        """Mount the disk in its state at the power failure, instead of its current state."""
         self.remove()
         (self._folder / AT_POWER_LOSS).rename(self._image)
         self._mount()
 
     def remove(self) -> None:
-        """Unmount the disk; processes with open files on it keep the old one."""
+        """Unmount the disk; processes with open files on it keep using the old one."""
         _run("umount", "--lazy", str(self.mounted))
 
     def _mount(self) -> None:

@@ -1,10 +1,10 @@
-"""The job as an app of its own, whose process is killed and which is then run again.
+"""Runs the job as a separate app, whose process is killed and then started again.
 
     python -m benchmarks.recovery.driver INPUT FOLDER SECONDS [MESSAGE COUNT [power]]
 
-runs it to its end, or until its process kills itself at that moment; with `power` the disk mounted at FOLDER is
-restored to its state at that moment. A job that completes no checkpoint for SECONDS is reported as a hang: standard
-error has what each actor is waiting for, and the stacks of all threads.
+runs the app to its end, or until its process kills itself right before the COUNT-th MESSAGE. With `power` the disk
+mounted at FOLDER is restored to its state at that moment. A job that completes no checkpoint for SECONDS hangs; then
+standard error contains what each actor is waiting for, and the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from flykka.cluster.high_availability.file_system import FileSystemHaServices
 _END_OF_LOG = 2_000
 _POWER = "power"
 _HANGS = 3
-"""The exit code of a job that hangs."""
+"""The exit code of an app whose job hangs."""
 _RUN_S_AT_MOST = 1_800.0
 
 
 def run_killed(
     source: Path, folder: Path, moment: Moment, quiet_seconds: float, disk: Disk | None = None
 ) -> tuple[bool, str]:
-    """Run the app until it is killed, then again to its end. Returns whether it was killed, and its error if it failed.
+    """Run the app until it is killed, then again to its end. Return whether it was killed, and its error if it failed.
 
     With a disk, mounted at `folder`, the power fails at the moment.
     """
@@ -51,7 +51,7 @@ def run_killed(
 
 
 def _has_concluded(folder: Path) -> bool:
-    """True if the app had ended in order before it was killed: its job had finished."""
+    """Return True if the job had finished, and the app had ended normally, before the app was killed."""
     services = FileSystemHaServices(_store(folder))
     run = services.last_run()
     services.close()
@@ -68,7 +68,7 @@ def _run(
     command = [sys.executable, "-m", "benchmarks.recovery.driver", str(source), str(folder), str(quiet_seconds)]
     if moment is not None:
         command += [moment.message, str(moment.count), target]
-    # Outside the folder, which may be a disk whose power fails.
+    # The log is outside the folder, which may be a disk whose power fails.
     log_file = folder.with_name(f"{folder.name}.log")
     with log_file.open("a+") as log:
         try:
@@ -85,9 +85,9 @@ def main(
     source: str, folder: str, seconds: str, message: str | None = None, count: str = "1", target: str = ""
 ) -> None:
     """Run the job in this process."""
-    # A start that hangs has no job to query yet.
+    # If the start hangs, there is no job to query yet.
     faulthandler.dump_traceback_later(float(seconds))
-    # The driver's kill also ends its Java, which lives no longer than the pipe between them.
+    # The JVM ends with the driver, because it ends with the pipe between them.
     with StreamExecutionEnvironment.get_execution_environment(
         task_managers=2, slots_per_task_manager=2, high_availability=_store(Path(folder))
     ) as env:

@@ -1,4 +1,4 @@
-"""Injects faults into a run: always abrupt, like switching off the power."""
+"""Injects faults into a run, which are always abrupt, like a power failure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _OF_AN_ATTEMPT = "Some(flykka-"
 
 
 class Kind(StrEnum):
-    """The target of a kill. All except the driver's process and its power are killed from within that process.
+    """The target of a kill. All targets except the driver's process and its power are killed from within that process.
 
-    A power failure affects the disk that everything is written to, and the process; it needs root, and is not drawn by
+    A power failure affects the process and the disk that everything is written to; it needs root, and is not drawn by
     default.
     """
 
@@ -59,7 +59,7 @@ _ACTORS: dict[Kind, type[Actor]] = {
 
 
 class FaultInjector:
-    """Injects faults into one environment; the target among several is drawn with `chance`."""
+    """Injects faults into one environment; if there are several targets, one is drawn with `chance`."""
 
     def __init__(self, env: StreamExecutionEnvironment, folder: Path, chance: random.Random) -> None:
         self._env = env
@@ -69,7 +69,7 @@ class FaultInjector:
         self._missed = False
 
     def inject(self, kind: Kind) -> bool:
-        """Inject the fault now; return False if there is no target of the kind at this moment."""
+        """Inject the fault now; return False if there is no such target at the moment."""
         match kind:
             case Kind.STAGE:
                 return self._cancel_a_stage()
@@ -109,7 +109,7 @@ class FaultInjector:
         ends = time.monotonic() + _STAGE_COMES_WITHIN_S
         while time.monotonic() < ends:
             for job in tracker.getActiveJobsIds():
-                # The script has Spark jobs of its own, which infer the schema of its input.
+                # The program itself runs Spark jobs, which infer the schema of its input.
                 if str(store.job(job).jobGroup()).startswith(_OF_AN_ATTEMPT) and _is_cancelled(context, job):
                     return
             time.sleep(_LOOK_S)
@@ -128,7 +128,7 @@ class FaultInjector:
 
 
 def _is_cancelled(context: SparkContext, job: int) -> bool:
-    """Cancel a Spark job; return whether it failed because of that, since it may have finished before."""
+    """Cancel a Spark job; return True if it failed because of that, and did not finish before."""
     context._jsc.sc().cancelJob(job)
     while (info := context.statusTracker().getJobInfo(job)) is not None and info.status == "RUNNING":
         time.sleep(_LOOK_S)

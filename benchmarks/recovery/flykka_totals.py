@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
 
 SECONDS_AT_MOST = 120.0
-"""A run that takes longer has failed."""
+"""The maximum duration of a run in seconds; a longer run has failed."""
 
 
 class FirstBatches:
-    """The times at which the keyed vertex first finished a batch in an attempt, by the path of its Task."""
+    """The times at which the keyed vertex finished its first batch in each attempt, by the path of its Task."""
 
     def __init__(self) -> None:
         self.finished_at: dict[str, float] = {}
@@ -38,7 +38,7 @@ class FirstBatches:
         self._changed = threading.Condition()
 
     def on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        # Only the bridge of the keyed vertex gets batches of other tasks.
+        # Only the bridge of the keyed vertex receives batches of other tasks.
         if isinstance(message, ProcessBatch):
             self._keyed.add(recipient.path.removesuffix("/bridge"))
         elif isinstance(message, StageResult) and message.rows_in and recipient.path in self._keyed:
@@ -47,7 +47,7 @@ class FirstBatches:
                 self._changed.notify_all()
 
     def wait_for_another(self, known: frozenset[str]) -> float:
-        """Return when the first attempt not among these finished a batch. Raises `TimeoutError` if none does."""
+        """Return when an attempt that is not `known` finished its first batch. Raises `TimeoutError` if none does."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.finished_at.keys() - known, SECONDS_AT_MOST):
                 raise TimeoutError("no batch was finished behind the failure")
@@ -55,7 +55,7 @@ class FirstBatches:
 
 
 class FlykkaTotals:
-    """The job runs from its creation on; its input is the files in `folder / "input"`."""
+    """Runs the job from its creation on; its input is the files in `folder / "input"`."""
 
     def __init__(self, folder: Path, high_availability: Path | None = None) -> None:
         self._env = StreamExecutionEnvironment.get_execution_environment(
@@ -86,13 +86,13 @@ class FlykkaTotals:
         self._client.add_listener(self._on_message)
 
     def settle(self) -> None:
-        """Wait until all arrived rows are in a checkpoint: one that began after the last batch.
+        """Wait until all arrived rows are in a checkpoint that began after the last batch.
 
         Raises:
-            TimeoutError: it does not complete.
+            TimeoutError: the checkpoint does not complete.
         """
         with self._completed:
-            # The next one may have begun before.
+            # The next checkpoint may have begun before the last batch.
             wanted = self._checkpoints + 2
             if not self._completed.wait_for(lambda: self._checkpoints >= wanted, SECONDS_AT_MOST):
                 raise TimeoutError("no checkpoint was completed")

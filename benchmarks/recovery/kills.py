@@ -1,6 +1,6 @@
-"""The kills: each is a run of the job with one fault, and the output that its readers see afterwards.
+"""The kills: each is a run of the job with one fault, and the output that readers see afterwards.
 
-Every kind of fault occurs equally often, at moments drawn from a seed. A run whose moment never came does not count,
+Every kind of fault occurs equally often, at moments drawn from a seed. A run whose moment did not occur does not count,
 because runs differ slightly in their messages; then another moment is drawn.
 """
 
@@ -26,7 +26,7 @@ from flykka import StreamExecutionEnvironment
 from flykka.errors import FlykkaError
 
 QUIET_S_AT_MOST = 120.0
-"""A job that completes no checkpoint for this long hangs."""
+"""The maximum number of seconds without a completed checkpoint; after that, a job hangs."""
 
 _DRAWS_AT_MOST = 20
 
@@ -36,7 +36,7 @@ class WrongWithoutKillError(Exception):
 
 
 class NoMomentError(Exception):
-    """No drawn moment has come."""
+    """None of the drawn moments occurred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Kill:
 
     @property
     def is_right(self) -> bool:
-        """True if the output shows no trace of it."""
+        """True if the kill had no effect on the output."""
         return self.found == Counted() and not self.end
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Kills:
     """A campaign: `tried` kills of `kinds`, one after the other, drawn from `seed`."""
 
     def __init__(self, folder: Path, seed: int, tried: int, kinds: tuple[Kind, ...], say: Callable[[str], object]):
-        """`folder` contains the input, and the output of the current run; that of a failed run is kept."""
+        """Create a campaign. `folder` contains the input and the current run's output; that of a failed run is kept."""
         self._folder = folder
         self._chance = random.Random(seed)
         self._turns = islice(cycle(kinds), tried)
@@ -74,8 +74,8 @@ class Kills:
         """Yield each kill when it has happened.
 
         Raises:
-            WrongWithoutKillError: not even a run without a fault is right.
-            NoMomentError: the drawn moments do not come.
+            WrongWithoutKillError: even the output of a run without a fault is wrong.
+            NoMomentError: the drawn moments do not occur.
         """
         self._input = sales.write(self._folder / "input")
         observed = self._observed()

@@ -1,4 +1,4 @@
-"""Moments of a run: before the n-th message of a class is handled. Drawn from the messages of a run without faults."""
+"""Moments of a run: before the n-th message of a class is handled. They are drawn from a run without faults."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem
 
 MOST_OF_A_KIND = 30
-"""Only the first messages of a frequent class are used, because they occur in every run."""
+"""The number of messages of each class that are used, the first ones, because these occur in every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of the class with this name is handled, by any actor."""
+    """The moment before any actor handles the `count`-th message of the class with this name."""
 
     message: str
     count: int
@@ -47,7 +47,7 @@ class Observed:
 
 
 def inject_at(system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> PlannedFault:
-    """Call `act` once, at the moment; it returns whether there was a target."""
+    """Call `act` once, at the moment; it returns True if there was a target."""
     return PlannedFault(system, lambda _, message: _name(message) == moment.message, act, moment.count)
 
 

@@ -1,4 +1,4 @@
-"""A folder that is unavailable for a while, like a disk or network failure: access to it fails meanwhile."""
+"""A folder that is unavailable for a while, as after a disk or network failure, so that accesses fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Outage:
-    """Lasts from its creation to `end`. A file replaces the folder, so that it cannot be created again."""
+    """An outage from its creation to `end`. A file replaces the folder, so that it cannot be created again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

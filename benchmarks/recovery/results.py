@@ -14,7 +14,7 @@ from benchmarks.recovery.times import Times
 
 
 def as_json(kills: Sequence[Kill], times: Times) -> dict[str, Any]:
-    """Return kills over all kinds, and times in seconds; None if nothing was measured."""
+    """Return the kills by kind, and times in seconds; None if nothing was measured."""
     return {
         "exactly_once_kills": {
             "tried": len(kills),
@@ -33,7 +33,7 @@ def as_json(kills: Sequence[Kill], times: Times) -> dict[str, Any]:
 
 
 def as_text(found: dict[str, Any], seed: int) -> str:
-    """Format the same in sentences."""
+    """Format the result of `as_json` in sentences."""
     kills, recovery = found["exactly_once_kills"], found["recovery_s"]
     lines = [f"{os.cpu_count()} cores"]
     if kills["tried"]:

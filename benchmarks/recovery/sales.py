@@ -1,10 +1,10 @@
-"""The job under test: sales, written one by one and a second time, summed per shop and hour, and per shop so far.
+"""The job under test: writes sales one by one, twice, and sums them per shop and hour, and per shop so far.
 
-It has four sinks with known results. The second copy of the sales passes through another task.
+The job has four sinks with known results. The second copy of the sales passes through another task.
 
 Every sale has a unique number, which shows how often it was written. Every sale is counted once in the sum of its hour,
-which reveals a row that was read twice. The sums so far grow with every batch: the last are those of all sales, and
-each occurs once.
+which reveals a row that was read twice. The sums so far grow with every batch: the last sums include all sales, and
+each sum occurs once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEED = 7
 
 
 def table() -> pd.DataFrame:
-    """Return all sales, in the order of their time."""
+    """Return all sales, ordered by time."""
     rows = FILES * ROWS_PER_FILE
     chance = np.random.default_rng(_SEED)
     return pd.DataFrame(
@@ -64,9 +64,9 @@ PLAIN = (
 
 
 def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClient:
-    """Submit the job, which writes below `folder`; it restarts at once, without a limit.
+    """Submit the job, which writes below `folder`; it restarts without delay or limit.
 
-    The program's optimisation is off if those of Spark are.
+    The program's own optimisation is disabled if those of Spark are.
     """
     if env.spark.conf.get(LOCAL_RECOVERY, "true") == "false":
         env.disable_batch_coalescing()
@@ -99,9 +99,9 @@ def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClie
 
 
 def wait_for_end(client: JobClient, seconds: float) -> None:
-    """Wait until the job has ended, however slow the machine is. Raises as `JobClient.wait` does.
+    """Wait until the job has ended, however slow the machine is. Raises the errors of `JobClient.wait`.
 
-    A job that completes no checkpoint for `seconds` hangs: that is the `TimeoutError`.
+    If the job completes no checkpoint for `seconds`, it hangs, and `TimeoutError` is raised.
     """
     completed = -1
     while True:

@@ -19,7 +19,7 @@ SECONDS_AT_MOST = 120.0
 
 
 class StreamingTotals:
-    """The query runs from its creation on; its input is the files in `folder / "input"`."""
+    """Runs the query from its creation on; its input is the files in `folder / "input"`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class StreamingTotals:
         self._query = self._started()
 
     def settle(self) -> None:
-        """Wait until all arrived rows are processed, and so in a checkpoint."""
+        """Wait until all arrived rows are processed, and therefore in a checkpoint."""
         self._query.processAllAvailable()
 
     def recover(self) -> float:
@@ -63,6 +63,6 @@ class StreamingTotals:
         )
 
     def _committed(self) -> int:
-        """Return the number of the last complete batch."""
+        """Return the id of the last complete batch."""
         commits = (self._folder / "checkpoints" / "commits").glob("[0-9]*")
         return max((int(path.name) for path in commits), default=-1)

@@ -1,9 +1,9 @@
-"""A driver that is killed, and a standby: the time until the standby continues the work.
+"""A driver that is killed, and a standby: measures the time until the standby continues the work.
 
     python -m benchmarks.recovery.takeover FOLDER
 
-is such a driver. It prints `true` when it has settled, and a number of seconds, on the clock that all processes of a
-machine share, when its keyed vertex has finished its first batch.
+runs such a driver. It prints `true` when all rows are in a checkpoint, and a number of seconds, on the clock that all
+processes of a machine share, when its keyed vertex has finished its first batch.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from benchmarks.recovery import totals
 from benchmarks.recovery.flykka_totals import FlykkaTotals
 
 _WAITING_S = 25.0
-"""The time for the second driver to start and warm up its Spark and wait, because it does not report its progress."""
+"""Seconds in which the second driver starts, warms up its Spark and waits; it does not report its progress."""
 
 
 def taken_over_in(folder: Path, heap: str) -> float:
-    """Return the seconds from the end of the leading driver to the first batch that the standby has finished.
+    """Return the seconds from the kill of the leading driver to the first batch that the standby has finished.
 
     Raises:
-        EngineFailedError: one of the drivers ended by itself.
+        EngineFailedError: one of the drivers has exited.
     """
     (folder / "input").mkdir(parents=True)
     totals.write(folder / "input", 0)

@@ -1,4 +1,4 @@
-"""Recoveries and restarts in turns, so that other load on the machine affects both; then the takeovers."""
+"""Times recoveries and restarts in turns, so that other load on the machine affects both, and then takeovers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.engines import EngineName
 from benchmarks.recovery.takeover import taken_over_in
 
 WARM_UP_TURNS = 3
-"""Turns that do not count, while the JVM's compilers are busy."""
+"""The number of turns that do not count, while the JVM compiles."""
 
 _SIDES = (EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING)
 
@@ -30,7 +30,7 @@ def measured(folder: Path, turns: int, takeovers: int, heap: str, say: Callable[
     """Measure `turns` turns of both sides, and `takeovers` takeovers.
 
     Raises:
-        EngineFailedError: a process ended instead of answering.
+        EngineFailedError: a process exited without a reply.
     """
     times = Times()
     arguments = {name: (name, str(folder / name)) for name in _SIDES}

@@ -1,6 +1,6 @@
 """The query whose recovery is timed: a total for each of 100,000 keys, all in one window that stays open.
 
-The first file has a row of each key. Each further one is small, and its batch has to be merged with all state.
+The first file has a row of each key. All further files are small, and their batches must be merged with all state.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FIRST_MICROS = 1_767_225_600_000_000
 
 
 def aggregates() -> tuple[Column, ...]:
-    """Return the aggregates per key. (A Column needs a running session: hence a function.)"""
+    """Return the aggregates per key. (A Column needs a running session, hence a function.)"""
     return F.count("*").alias("rows"), F.sum("amount").alias("total")
 
 
 def write(folder: Path, number: int) -> None:
-    """Let file `number` arrive, atomically."""
+    """Write file `number` atomically."""
     chance = np.random.default_rng(number)
     rows = KEYS if number == 0 else ROWS_PER_BATCH
     table = pa.table(

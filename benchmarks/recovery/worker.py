@@ -1,7 +1,7 @@
 """The process in which one side is timed: `python -m benchmarks.recovery.worker SIDE FOLDER`.
 
 It prints `ready` when all arrived rows are in a checkpoint. Each line of its input then names a file that arrives just
-before the failure; the answer is the recovery time in seconds.
+before the failure; the reply is the recovery time in seconds.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The cost of a row, a key, a task and a file as their numbers grow."""
+"""Measures the cost of a row, a key, a task and a file as their numbers grow."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 FLAT = 1.2
-"""A cost that rises by more than this, from its minimum to the last step, is not linear."""
+"""The maximum ratio of the cost at the last step to the minimum cost; above it, costs are not linear."""
 
 
 class AxisName(StrEnum):
@@ -23,10 +23,10 @@ class AxisName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A number that is doubled, from `start` on.
+    """A number that is doubled, starting with `start`.
 
     A run has `runs_of` times as many units as its size, and the cost is that of `per` of them, in `unit`: seconds, or
-    with `in_ms` milliseconds.
+    milliseconds if `in_ms`.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Axis:
 
 
 BATCHES = 6
-"""The number of files of rows and keys, one per batch."""
+"""The number of files for the axes rows and keys, one file per batch."""
 
 AXES = {
     AxisName.ROWS: Axis(
@@ -81,7 +81,7 @@ class Curve:
 
     @property
     def rise(self) -> float:
-        """The cost at the last step divided by the minimum: 1 if it never rises."""
+        """The cost at the last step divided by the minimum; 1 if it never rises."""
         costs = list(self.costs.values())
         return costs[-1] / min(costs)
 
@@ -92,7 +92,7 @@ class Curve:
 
 
 def as_json(curves: list[Curve]) -> dict[str, Any]:
-    """Return the curves by their names, with whether they are flat."""
+    """Return the curves by name, and whether they are flat."""
     return {
         str(curve.axis): {
             "unit": AXES[curve.axis].unit,
@@ -108,7 +108,7 @@ def as_json(curves: list[Curve]) -> dict[str, Any]:
 
 
 def as_table(curves: list[Curve]) -> str:
-    """Format the same as Markdown."""
+    """Format the curves as Markdown."""
     lines = [
         f"The cost of a unit where its number is doubled again and again; flat: it rises by {100 * FLAT - 100:.0f} % at"
         " most.",
@@ -125,5 +125,5 @@ def as_table(curves: list[Curve]) -> str:
 
 
 def rounded(figure: float) -> float:
-    """Round to three digits."""
+    """Round to three significant digits."""
     return float(f"{figure:.3g}")

@@ -30,7 +30,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The number of rounds, of which the fastest counts; the memory of each JVM; the folder for files."""
+    """The number of rounds, of which the fastest counts, the memory of each JVM, and the folder for files."""
 
     repeat: int
     heap: str
@@ -41,8 +41,8 @@ def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -
     """Return the seconds for each size.
 
     Raises:
-        EngineFailedError: a process ended.
-        WorkerFailedError: the same, for a process that runs checkpoints.
+        EngineFailedError: a process has exited.
+        WorkerFailedError: a process that runs checkpoints has exited.
         WrongResultError: an output is not the expected one.
     """
     seconds: dict[int, float] = {}
@@ -53,12 +53,12 @@ def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -
 
 
 def of_rows(rows: int) -> Work:
-    """Running counts of few keys, in batches of `rows` rows."""
+    """Return a work with running counts of few keys, in batches of `rows` rows."""
     return replace(WORKS[WorkName.RUNNING], rows_per_file=rows, keys=_KEYS_OF_ROWS, files=BATCHES)
 
 
 def of_keys(keys: int) -> Work:
-    """Running counts of `keys` keys, each of which is in each batch once."""
+    """Return a work with running counts of `keys` keys, each of which is in each batch once."""
     return replace(of_rows(keys), write=write_every_key, keys=keys)
 
 
@@ -99,7 +99,7 @@ def _run_works(engine: EngineProcess, works: Mapping[int, Work], options: Option
 
 
 def _tasks(sizes: Iterable[int], options: Options) -> Iterable[tuple[int, float]]:
-    """Measure processor time, because other load would dominate so short a wall-clock time."""
+    """Measure CPU time, because other load would dominate such a short wall-clock time."""
     for size in sizes:
         found = measured_apart(topology_named(str(size)), 1.0)
         yield size, median(times.cpu_ms for times in found.checkpoints) / 1_000

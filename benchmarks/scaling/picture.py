@@ -1,4 +1,4 @@
-"""The curves as a picture: SVG in plain text, which follows the reader's light or dark mode."""
+"""Draws the curves as a picture: SVG in plain text, which follows the reader's light or dark mode."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from benchmarks.scaling.curves import AXES, Curve, rounded
 from flykka.views.html.markup import Html, element, fragment
 
 _WIDTH, _HEIGHT = 860, 246
-"""The width of the picture, and the height of a row of two curves."""
+"""The width of the picture, and the height of a row with two curves."""
 
 _LEFT, _TOP, _ACROSS, _DOWN = 24, 72, 372, 120
-"""The place of a curve in its half, and its size."""
+"""The position of a curve in its half, and its size."""
 
 _STYLE = """
 text { fill: #1f2933; font: 13px Helvetica, Arial, sans-serif } .quiet { fill: #52606d } .title { font-weight: bold }
@@ -62,7 +62,7 @@ def _panel(curve: Curve, left: int, top: int) -> Html:
 
 
 def _labels(points: list[tuple[float, float]], costs: dict[int, float], ground: int) -> list[Html]:
-    """The sizes below, and the cost at each step."""
+    """Draw the sizes below the curve, and the cost at each step."""
     made = []
     for place, ((x, y), (size, cost)) in enumerate(zip(points, costs.items(), strict=True)):
         anchor = "start" if not place else "end" if place == len(points) - 1 else "middle"
@@ -76,7 +76,7 @@ def _labels(points: list[tuple[float, float]], costs: dict[int, float], ground: 
 
 
 def _short(size: int) -> str:
-    """`31.25k`, `1M`."""
+    """Format a size as `31.25k` or `1M`."""
     if size < 10_000:
         return f"{size:,}"
     return f"{size / 1_000_000:g}M" if size >= 1_000_000 else f"{size / 1_000:g}k"

@@ -1,1 +1,1 @@
-"""A long run of one job: whether memory, files, threads and times grow."""
+"""Measures whether memory, files, threads and times grow in a long run of one job."""

@@ -1,11 +1,11 @@
 """Measures whether a long-running job grows: `python -m benchmarks.soak`.
 
 Forty files of 1,000 rows a second are counted in windows of a second, with a checkpoint every second. Every ten seconds
-the memory, open files and threads of the driver and of its JVM are recorded, blocks in Spark, files of checkpoints, and
-the time of a batch; sometimes, after a garbage collection, live objects. The latency is the time from the arrival of a
-file until readers see the windows with its rows. At the end the figures of the minute after the first three are
-compared with those of the last minute. Input is deleted when its rows are committed, and output when it was counted. No
-figure is printed unless every file was counted once.
+the following is recorded: memory, open files and threads of the driver and of its JVM, blocks in Spark, checkpoint
+files, and the time of a batch; sometimes, after a garbage collection, also live objects. The latency is the time from
+the arrival of a file until readers see the windows with its rows. At the end the figures of the fourth minute are
+compared with those of the last minute. Input is deleted when its rows are committed, and output when it has been
+counted. No figure is printed unless every file was counted once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILES_PER_S = 40.0
 CHECKPOINT_INTERVAL = "1s"
 
 _COLLECT_S = 300.0
-"""Seconds between garbage collections, outside the compared times, because they take time from the job."""
+"""Seconds between garbage collections, which are outside the compared times, because they take time from the job."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

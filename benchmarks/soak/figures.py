@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 AT_MOST = 1.05
-"""The maximum ratio of a figure at the end to that after the first minutes."""
+"""The maximum ratio of a figure at the end to the same figure after the first minutes."""
 
 MIB, PLAIN, MS = "MiB", "", "ms"
 
@@ -28,12 +28,12 @@ FIGURES = {
     "batch_ms": ("time of a batch", MS),
     "latency_ms": ("latency from arrival to commit", MS),
 }
-"""The figures with their titles and units, in the order of the output."""
+"""The figures with their titles and units, in output order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The length of a run, the time between two samples, and the compared spans, all in seconds."""
+    """The length of a run, the time between two samples, and the compared time spans, all in seconds."""
 
     seconds: float
     sample_s: float
@@ -42,13 +42,13 @@ class Schedule:
 
     @classmethod
     def of(cls, seconds: float) -> Schedule:
-        """Compare the minute after 3 minutes with the last one; in a short run less, after half of it."""
+        """Compare the fourth minute with the last; in a short run, shorter spans of its second half."""
         span_s = min(60.0, seconds / 4)
         return cls(seconds=seconds, sample_s=min(10.0, span_s / 2), settled_s=min(180.0, seconds / 2), span_s=span_s)
 
     @property
     def last_s(self) -> float:
-        """The beginning of the last span."""
+        """The start of the last time span."""
         return self.seconds - self.span_s
 
 
@@ -61,12 +61,12 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The growth; None if it was zero."""
+        """The growth factor; None if the first value was zero."""
         return self.late / self.early if self.early else None
 
     @property
     def holds(self) -> bool:
-        """True if it has not grown beyond the limit."""
+        """True if the figure has not grown beyond the limit."""
         return self.late <= self.early * AT_MOST
 
 
@@ -82,7 +82,7 @@ class Recorded:
             self.points.setdefault(name, []).append((second, figure))
 
     def compared(self) -> dict[str, Comparison]:
-        """Return the medians of each figure that was measured in both spans."""
+        """Return the medians of each figure that was measured in both time spans."""
         made: dict[str, Comparison] = {}
         for name in FIGURES:
             early, late = (self._within(name, start_s) for start_s in (self.schedule.settled_s, self.schedule.last_s))
@@ -91,8 +91,9 @@ class Recorded:
         return made
 
     def by_span(self) -> dict[str, list[float | None]]:
-        """Return the medians of each figure, span by span (each a minute, unless the run is short); None without a
-        value.
+        """Return the medians of each figure by time span, None for spans without a value.
+
+        A span is a minute, or shorter if the run is short.
         """
         starts = [place * self.schedule.span_s for place in range(round(self.schedule.seconds / self.schedule.span_s))]
         return {name: [_median(self._within(name, start_s)) for start_s in starts] for name in FIGURES}
@@ -103,7 +104,7 @@ class Recorded:
 
 
 def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
-    """Return the early and late figures with their ratios, then the medians of each span."""
+    """Return the early and late figures with their ratios, followed by the medians of each time span."""
     schedule = recorded.schedule
     return {
         "seconds": schedule.seconds,

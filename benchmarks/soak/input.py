@@ -13,14 +13,14 @@ from types import TracebackType
 from benchmarks.latency.files import Feed
 
 _FILES_AHEAD = 200
-"""The number of files that are written while as many arrive."""
+"""The number of files that are written while the same number arrives."""
 
 
 class Arriving:
-    """Lets the files of a feed arrive while the `with` block runs, portion by portion.
+    """Lets the files of a feed arrive during the `with` block, in portions.
 
-    `begun` is the time at which the first one is due; `arrivals` are the times of those that have arrived, by their
-    numbers, all in seconds since the epoch.
+    `begun` is the time at which the first file is due; `arrivals` are the times of the files that have arrived, by
+    their numbers, all in seconds since the epoch.
     """
 
     def __init__(self, feed: Feed, place: Path) -> None:
@@ -43,9 +43,7 @@ class Arriving:
         self._threads.shutdown()
 
     def wait_until(self, second: float) -> bool:
-        """Wait for a time after the beginning; return False if all files have arrived before. Raises the error of a
-        file.
-        """
+        """Wait for a time after the beginning; return False if all files arrive earlier. Raises a file's error."""
         done, _ = wait((self._all,), max(0.0, self.begun + second - time.time()))
         if not done:
             return True
@@ -53,7 +51,7 @@ class Arriving:
         return False
 
     def wait_all(self) -> None:
-        """Wait until all files have arrived. Raises the error of a file."""
+        """Wait until all files have arrived. Raises a file's error."""
         self._all.result()
 
     def _run(self) -> None:

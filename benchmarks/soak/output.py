@@ -1,4 +1,4 @@
-"""Checks output as it is written: it is counted, then deleted, so that a long run needs little space."""
+"""Checks output as it is written: counts the rows, then deletes the files, so that a long run needs little space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.latency.works import Ledger, WorkName, rows_of_windows, window_o
 
 
 class Output:
-    """The windows that were visible to readers; `whole` has the time of each that is complete, by its start in ms."""
+    """The windows that were visible to readers; `whole` has the time of each complete window, by its start in ms."""
 
     def __init__(self, folder: Path, feed: Feed) -> None:
         self._folder, self._feed = folder, feed

@@ -1,8 +1,8 @@
 """The process whose growth is measured: `python -m benchmarks.soak.worker`.
 
-It prints `ready`. Each line of its input is `["start", [source, ...], place, checkpoint interval]`; `["look", whether
-garbage is collected first]`, answered with the figures that only the process itself knows; or `["finish"]`, answered
-when the job has reached the end of its input. It ends with its input.
+It prints `ready`. Each line of its input is a request: `["start", [source, ...], place, checkpoint interval]`;
+`["look", whether garbage is collected first]`, to which it replies with the figures that only the process itself knows;
+or `["finish"]`, to which it replies when the job has reached the end of its input. It exits at the end of its input.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ANSWER_SECONDS = 30.0
 _RELEASE_SECONDS = 10.0
 
 _PATIENCE_SECONDS = 120.0
-"""The time limit for the job to end after the end of its input."""
+"""Seconds that the job may take to end after the end of its input."""
 
 
 def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
-    """Return the figures of a running job. Counts of batches and of their time are those since its start.
+    """Return the figures of a running job. Batches and their time are counted from its start.
 
-    Live memory is reported if garbage is collected first: bytes on the heap of the JVM, objects of Python.
+    After a garbage collection these include live memory: bytes on the heap of the JVM, and objects of Python.
 
     Raises:
         RuntimeError: the job has ended.
@@ -62,7 +62,7 @@ def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
 
 
 def _wait_for_py4j(released: Sized) -> None:
-    """Wait until the JVM has released the objects that Python has: Py4J notifies it on a separate thread, later."""
+    """Wait until the JVM has released the objects that Python has; Py4J notifies it later, on another thread."""
     deadline = time.monotonic() + _RELEASE_SECONDS
     while len(released) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -85,7 +85,7 @@ _UNITS = {
     "simulated_turns_per_s": "turns/s simulated",
     "checkpoints_simulated_per_s": "checkpoints/s simulated",
 }
-"""The figures, in the order of the output."""
+"""The figures with their units, in output order."""
 
 
 def _table(found: dict[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""A recorded job that takes checkpoints: the messages that dominate most traces."""
+"""A recorded job that takes checkpoints, whose messages dominate most traces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bytes_per_turn(path: Path, checkpoints: int) -> float:
 
             def is_complete(wanted: int = number) -> bool:
                 if client.details.checkpoints_completed < wanted:
-                    # It is declined while the last tasks start.
+                    # Triggers are declined while the last tasks start.
                     coordinator.tell(PeriodicTriggerDue())
                 return client.details.checkpoints_completed >= wanted
 

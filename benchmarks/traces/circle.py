@@ -1,4 +1,4 @@
-"""Light actors in a circle that forward one message: a turn is almost only the work of kernel and recorder."""
+"""Light actors in a circle that forward one message, so that a turn is almost only the work of kernel and recorder."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ SECONDS_AT_MOST = 120.0
 
 @message("benchmark.neighbour")
 class Neighbour(Message):
-    """benchmark -> Hop: forward to `ref`."""
+    """benchmark -> Hop: forward parcels to `ref`."""
 
     ref: Ref
 
 
 @message("benchmark.parcel")
 class Parcel(Message):
-    """Hop -> Hop: forward it."""
+    """Hop -> Hop: forward this."""
 
 
 @message("benchmark.delivered")
 class Delivered(Message):
-    """Hop -> event stream: it has gone round the required number of times."""
+    """Hop -> event stream: the message was forwarded the required number of times."""
 
 
 class Hop(Actor):
-    """Forwards the message a number of times."""
+    """Forwards the message a fixed number of times."""
 
     def __init__(self, times: int) -> None:
         self._left = times
@@ -54,9 +54,7 @@ class Hop(Actor):
 
 
 def record_circle(path: Path, turns: int) -> float:
-    """Record about that many turns of eight actors on the system's threads; return the seconds until the file is
-    complete.
-    """
+    """Record about `turns` turns of eight actors on the system's threads; return the seconds."""
     recorder = TraceRecorder(path)
     delivered = threading.Event()
     with ActorSystem("circle", recorder=recorder) as system:

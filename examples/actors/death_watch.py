@@ -1,4 +1,4 @@
-"""DeathWatch: a watcher is notified once of an actor's end, whatever its cause.
+"""DeathWatch: a watcher is notified once when an actor terminates, for whatever reason.
 
     python examples/actors/death_watch.py
 
@@ -25,12 +25,12 @@ class GoHome(Message):
 
 @message("death_watch.lift_the_anvil")
 class LiftTheAnvil(Message):
-    """Foreman -> Worker: a task at which every worker fails."""
+    """Foreman -> Worker: do a task at which every worker fails."""
 
 
 @message("death_watch.order")
 class Order(Message):
-    """main -> Foreman: pass this to the worker. Answered by `Replaced` when the worker has a successor."""
+    """main -> Foreman: forward this to the worker. The reply is `Replaced`, as soon as the worker has a successor."""
 
     deed: Message
 
@@ -54,20 +54,20 @@ class Worker(Actor):
 
 
 class Foreman(Actor):
-    """Replaces a worker that has ended by another one of the same name."""
+    """Replaces a worker that has terminated by another one with the same name."""
 
-    # A failed worker is stopped, not restarted: the foreman is notified, and hires another one.
+    # A failed worker is stopped, not restarted, so that the foreman is notified and spawns another one.
     supervisor_strategy = OneForOne(decider=lambda _: Directive.STOP)
 
     def __init__(self) -> None:
         self._asker: Ref | None = None
 
     def pre_start(self) -> None:
-        """Hire the first worker."""
+        """Spawn the first worker."""
         self._hire()
 
     def handle_message(self, message: Message) -> None:
-        """Forward an order, and replace a worker that has ended."""
+        """Forward an order, and replace a worker that has terminated."""
         match message:
             case Order(deed=deed):
                 self._asker = self.context.sender
@@ -84,8 +84,8 @@ class Foreman(Actor):
 
 
 def main() -> None:
-    """Cause two ends, a requested one and a failure: the foreman is notified of both in the same way."""
-    # A failure is logged with its stack, which this example does not need.
+    """Terminate two workers, one by a stop and one by a failure: the foreman is notified of both in the same way."""
+    # Failures are logged with their stacks, which this example does not need.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     with ActorSystem("death-watch") as system:
         foreman = system.spawn(Props(Foreman), "foreman")

@@ -24,7 +24,7 @@ class Greet(Message):
 
 @message("hello.count_greetings")
 class CountGreetings(Message):
-    """main -> Greeter: how many were there? Answered by `Greetings`."""
+    """main -> Greeter: how many greetings were there? The reply is `Greetings`."""
 
 
 @message("hello.greetings")
@@ -55,7 +55,7 @@ class Greeter(Actor):
 
 
 def main() -> None:
-    """Run one system with one actor. The end of the block stops the actor and waits for it."""
+    """Run a system with one actor. At the end of the block the actor is stopped."""
     with ActorSystem("hello") as system:
         greeter = system.spawn(Props(Greeter, "hello"), "greeter")
         greeter.tell(Greet(whom="Ada"))

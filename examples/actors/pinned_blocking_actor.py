@@ -1,4 +1,4 @@
-"""A pinned actor: it may block, on a thread of its own, without delaying other actors.
+"""A pinned actor: it has its own thread, so it may block without delaying other actors.
 
     python examples/actors/pinned_blocking_actor.py
 
@@ -31,7 +31,7 @@ class Line(Message):
 
 @message("pinned.count")
 class Count(Message):
-    """main -> Counter: how many? Answered by `Counted`."""
+    """main -> Counter: how many lines were read? The reply is `Counted`."""
 
 
 @message("pinned.counted")
@@ -57,10 +57,10 @@ class Counter(Actor):
 
 
 class Reader(Actor):
-    """Reads lines that come at unknown times, so its turns block.
+    """Reads lines that arrive at unknown times, so its turns block.
 
-    It reads one line per turn, so that it can be stopped between two lines. Occasional blocking work needs no such
-    thread: `context.pipe_to_self` runs it on the pool for I/O.
+    The actor reads one line per turn, so that it can be stopped between two lines. Occasional blocking work needs no
+    such thread: `context.pipe_to_self` runs it on the pool for I/O.
     """
 
     def __init__(self, file: TextIO, counter: ActorRef) -> None:
@@ -68,7 +68,7 @@ class Reader(Actor):
         self._counter = counter
 
     def pre_start(self) -> None:
-        """Start reading; the file is closed with the actor."""
+        """Start reading. The file is closed when the actor stops."""
         self.context.own(self._file)
         self.context.ref.tell(Read())
 
@@ -85,7 +85,7 @@ class Reader(Actor):
 
 
 def main() -> None:
-    """Run a reader that waits for lines, and a counter that answers meanwhile."""
+    """Run a reader that waits for lines, and a counter that replies meanwhile."""
     read_end, write_end = os.pipe()
     with ActorSystem("pinned") as system:
         counter = system.spawn(Props(Counter), "counter")

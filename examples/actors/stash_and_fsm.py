@@ -21,14 +21,14 @@ from flykka.runtime import FSM, ActorSystem, Message, Next, Props, StateTimeout,
 
 @message("connection.query")
 class Query(Message):
-    """main -> Connection: answer this."""
+    """main -> Connection: a query to answer."""
 
     text: str
 
 
 @message("connection.connected")
 class Connected(Message):
-    """Connection -> itself: the server has answered."""
+    """Connection -> itself: the connection is open."""
 
 
 class Link(StrEnum):
@@ -60,7 +60,7 @@ class Connection(FSM[Link, int]):
 
     @when(Link.OPEN, state_timeout="50ms")
     def open(self, message: Message) -> Next[Link, int] | None:
-        """Answer; close after 50 ms without a query."""
+        """Answer queries, and stop after 50 ms without a query."""
         match message:
             case Query(text=text):
                 print(f"OPEN: answers {text!r}")
@@ -70,7 +70,7 @@ class Connection(FSM[Link, int]):
         return None
 
     def on_transition(self, old: Link, new: Link) -> None:
-        """Called at the start, from CONNECTING to itself, and then for OPEN."""
+        """Print a change of the state. Called at the start, too, for the transition from CONNECTING to itself."""
         if new is Link.CONNECTING:
             self.context.timers.start_once("connect", 200, Connected())
         else:
@@ -78,12 +78,12 @@ class Connection(FSM[Link, int]):
             self.context.unstash_all()
 
     def on_termination(self, reason: StopReason, state: Link, data: int) -> None:
-        """Called once, whatever ended the machine."""
+        """Print the reason. Called once when the state machine stops, for whatever reason."""
         print(f"idle: closes behind {data} answers" if reason is StopReason.NORMAL else f"{reason} while {state}")
 
 
 def main() -> None:
-    """Query before the connection is open, and wait until it closes itself."""
+    """Send queries before the connection is open, and wait until it closes itself."""
     with ActorSystem("connections") as system:
         connection = system.spawn(Props(Connection), "connection")
         connection.tell(Query(text="select 1"))

@@ -1,4 +1,4 @@
-"""Supervision with backoff: a database is unavailable for a while, and its clients only wait longer.
+"""Supervision with backoff: while a database is unavailable, its clients only wait longer.
 
     python examples/actors/supervision_with_backoff.py
 
@@ -22,7 +22,7 @@ from flykka.runtime import Actor, ActorSystem, AskFailedError, Backoff, Directiv
 
 @message("backoff_example.multiply")
 class Multiply(Message):
-    """main -> Database: a query. Answered by `Answer`."""
+    """main -> Database: a query. The reply is `Answer`."""
 
     left: int
     right: int
@@ -30,7 +30,7 @@ class Multiply(Message):
 
 @message("backoff_example.divide")
 class Divide(Message):
-    """main -> Database: another query. Answered by `Answer`."""
+    """main -> Database: a query that may fail. The reply is `Answer`."""
 
     left: int
     right: int
@@ -49,7 +49,7 @@ class Server:
     connections = 0
 
     def connect(self) -> None:
-        """Connect. Raises `ConnectionError` twice."""
+        """Connect. Raises `ConnectionError` the first two times."""
         self.connections += 1
         if self.connections <= 2:
             print(f"connection {self.connections}: refused")
@@ -58,13 +58,13 @@ class Server:
 
 
 class Database(Actor):
-    """Has a connection for the lifetime of this instance: after any failure the next instance has a new one."""
+    """Opens a connection when it starts, so that a restart after a failure opens a new one."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def pre_start(self) -> None:
-        """Connect; a restart calls this too."""
+        """Connect. A restart calls this method, too."""
         self._server.connect()
 
     def handle_message(self, message: Message) -> None:
@@ -77,7 +77,7 @@ class Database(Actor):
 
 
 class Office(Actor):
-    """Restarts its database with increasing delays, also if it could not start; gives it up after ten restarts.
+    """Restarts its database with increasing delays, also if the start fails; gives up after ten restarts.
 
     While the database waits for its restart, its messages wait in its mailbox.
     """
@@ -93,7 +93,7 @@ class Office(Actor):
         self._database = self.context.spawn(Props(Database, Server()), "database")
 
     def handle_message(self, message: Message) -> None:
-        """Forward everything: the asker gets the database's reply, and its failure."""
+        """Forward all messages, so that the asker gets the database's reply or failure."""
         self.context.forward(self._database, message)
 
 

@@ -1,6 +1,6 @@
-"""Testing with virtual time: waits of minutes that take no time, and reproducible orders.
+"""Testing with virtual time: waiting for minutes takes no time, and the order of messages is reproducible.
 
-The uploader below waits 10 seconds for each answer, with increasing delays between its tries. Its tests run on one
+The uploader below waits 10 seconds for each reply, with increasing delays between its attempts. Its tests run on one
 thread, where time advances only when nothing else can happen. They are plain functions: pytest runs this file, too.
 
     python examples/actors/testing_with_virtual_time.py
@@ -21,27 +21,27 @@ from flykka.runtime.testing import SeededSystem, TestProbe
 
 @message("upload.upload")
 class Upload(Message):
-    """user -> Uploader: store this; answered by `Stored` or `GivenUp`."""
+    """user -> Uploader: store this. The reply is `Stored` or `GivenUp`."""
 
     name: str
 
 
 @message("upload.stored")
 class Stored(Message):
-    """store -> Uploader -> user: it is stored."""
+    """store -> Uploader -> user: the upload is stored."""
 
     name: str
 
 
 @message("upload.given_up")
 class GivenUp(Message):
-    """Uploader -> user: the store does not answer."""
+    """Uploader -> user: the store does not reply."""
 
     name: str
 
 
 class Uploader(Actor):
-    """Asks the store three times. Its coroutine waits without blocking a thread; the next upload waits for its turn."""
+    """Sends an upload to the store up to three times. Its coroutine waits without blocking a thread."""
 
     def __init__(self, store: ActorRef) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Uploader(Actor):
 
 
 def test_the_uploader_tries_again() -> None:
-    """A probe replaces the store: it ignores two requests, and answers the third one."""
+    """Test with a probe in place of the store, which ignores two requests and replies to the third."""
     with SeededSystem() as system:
         store, user = TestProbe(system, "store"), TestProbe(system, "user")
         user.send(system.spawn(Props(Uploader, store.ref), "uploader"), Upload(name="a.csv"))
@@ -76,7 +76,7 @@ def test_the_uploader_tries_again() -> None:
 
 
 def test_the_uploader_gives_up() -> None:
-    """Half a minute of silence takes no time."""
+    """Test with a store that never replies; half a minute of waiting takes no time."""
     with SeededSystem() as system:
         store, user = TestProbe(system, "store"), TestProbe(system, "user")
         user.send(system.spawn(Props(Uploader, store.ref), "uploader"), Upload(name="a.csv"))
@@ -87,7 +87,7 @@ def test_the_uploader_gives_up() -> None:
 
 
 def first_in_the_order_of(seed: int) -> str:
-    """Let two users upload at the same moment. The seed alone decides whose message comes first."""
+    """Let two users upload at the same time. Only the seed decides whose message comes first."""
     with SeededSystem(seed) as system:
         store = TestProbe(system, "store")
         for name in ("Ada", "Grace"):
@@ -97,7 +97,7 @@ def first_in_the_order_of(seed: int) -> str:
 
 
 def main() -> None:
-    """Run the tests, which print their virtual time; then compare orders."""
+    """Run the tests, which print their virtual time, and compare the order of messages for several seeds."""
     test_the_uploader_tries_again()
     test_the_uploader_gives_up()
     first = {first_in_the_order_of(seed) for seed in range(20)}

@@ -22,7 +22,7 @@ RATES = {"DE": 0.19, "AT": 0.20}
 
 
 def rate(country: str) -> float:
-    """The tax of a country."""
+    """Return the tax rate of a country."""
     return RATES[country]
 
 
@@ -34,7 +34,7 @@ def taxed(price: float, country: str) -> float:
 
 
 class Arrivals:
-    """Lets a file arrive with each checkpoint; with the last one the input ends."""
+    """Adds a file with each completed checkpoint; the last file ends the input."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -49,7 +49,7 @@ class Arrivals:
                 self._cluster.kill_task_manager(self._cluster.task_managers()[0])
 
     def next(self) -> None:
-        """Write one file more."""
+        """Add the next file."""
         waiting = sorted((HERE / "incoming").glob("*.json"))
         if waiting:
             waiting[0].rename(HERE / "orders" / waiting[0].name)
@@ -58,7 +58,7 @@ class Arrivals:
 
 
 def main() -> None:
-    """Read, tax, write."""
+    """Define and run the job."""
     (HERE / "orders").mkdir(exist_ok=True)
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         if "--impatient" in sys.argv[1:]:

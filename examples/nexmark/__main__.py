@@ -3,7 +3,7 @@
     python -m examples.nexmark q5 hot_items --events 1000000
     python -m examples.nexmark q5 hot_items --events-per-second 10000
 
-writes the result as parquet files; without a number of events it runs until it is cancelled.
+writes the result as parquet files; without a number of events the job runs until it is cancelled.
 """
 
 from __future__ import annotations

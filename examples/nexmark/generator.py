@@ -1,14 +1,13 @@
-"""Events of Nexmark, the benchmark of streaming auctions: persons, auctions and bids, computed from their number and a
-seed.
+"""Generates the events of Nexmark, the benchmark of streaming auctions: persons, auctions and bids.
 
-Of 50 events 1 registers a person, 3 open an auction and 46 are bids; there are 10,000 per second of event time, which
-ascends. Every other bid is for the hot auction, which changes with every hundredth new auction, the others for one of
-the last hundred or of the next ten. Bidders and sellers are chosen in the same way, three of four of them hot. Auctions
-last a third of a second at most, so that a hundred of them are open at a time.
+Of 50 events 1 registers a person, 3 open an auction and 46 are bids. There are 10,000 events per second of event time,
+in ascending order. Every other bid is for the hot auction, which changes with every hundredth new auction; all other
+bids are for one of the last hundred or the next ten auctions. Bidders and sellers are chosen in the same way, three of
+four of them hot. Auctions last a third of a second at most, so that a hundred of them are open at a time.
 
-Random values are hashes of the event's number, the seed and the field: an event is the same in every batch, subtask and
-run. The rules are those of https://github.com/nexmark/nexmark, with two exceptions: times have microseconds, so that no
-two events have the same one, and bidders have the ids of persons.
+Random values are hashes of the event's number, the seed and the field, so an event is the same in every batch, subtask
+and run. The rules are those of https://github.com/nexmark/nexmark, with two exceptions: times have microseconds, so
+that they are unique, and bidders have the ids of persons.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ PERSON, AUCTION, BID = 0, 1, 2
 
 PERSONS_PER_EPOCH, AUCTIONS_PER_EPOCH, BIDS_PER_EPOCH = 1, 3, 46
 EVENTS_PER_EPOCH = PERSONS_PER_EPOCH + AUCTIONS_PER_EPOCH + BIDS_PER_EPOCH
-"""Persons, auctions and bids come in this order, repeatedly."""
+"""Persons, auctions and bids are generated in this order, repeatedly."""
 
 EVENTS_PER_SECOND = 10_000
-"""The rate in event time."""
+"""The number of events per second of event time."""
 
 FIRST_EVENT_MICROS = 1_767_225_600_000_000
 """The time of event 0, in microseconds since the epoch: the beginning of 2026."""
@@ -40,10 +39,10 @@ _AUCTIONS_IN_FLIGHT, _AUCTION_LEAD = 100, 10
 _ACTIVE_PEOPLE, _PERSON_LEAD = 1_000, 10
 _ONE_OF_HOT = 100
 _AUCTION_MS = _AUCTIONS_IN_FLIGHT * EVENTS_PER_EPOCH // AUCTIONS_PER_EPOCH * _MICROS_PER_EVENT // 1_000
-"""The average duration of auctions: the time in which as many are opened as are in flight."""
+"""The average duration of auctions in ms, in which as many are opened as are in flight."""
 
 _PERSON_BYTES, _AUCTION_BYTES, _BID_BYTES = 200, 500, 100
-"""The average sizes of events; `extra` pads events to them."""
+"""The average sizes of events in bytes; `extra` pads events to them."""
 
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 _OTHER_CHANNELS = 10_000
@@ -58,17 +57,16 @@ _LAST_NAMES = pa.array(["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walt
 _FOUR_DIGITS = pa.array([f"{number:04}" for number in range(10_000)])
 
 _TIME = pa.timestamp("us", tz="UTC")
-"""With a time zone: without one Spark would read a TIMESTAMP_NTZ and refuse it as event time."""
+"""The type of event times. Without a time zone, Spark would read a TIMESTAMP_NTZ and refuse it as event time."""
 
 Numbers = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 
 
 def events(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the events of these numbers, from 0, in their order: `event_type`, `person`, `auction`, `bid` and
-    `dateTime`.
+    """Generate the events with these numbers: `event_type`, `person`, `auction`, `bid` and `dateTime`.
 
-    Of the three structs only the one of the event's type is set.
+    Numbers begin at 0. Of the three structs only that of the event's type is set.
     """
     place = numbers % EVENTS_PER_EPOCH
     kind = (place >= PERSONS_PER_EPOCH).astype(np.int32) + (place >= PERSONS_PER_EPOCH + AUCTIONS_PER_EPOCH)
@@ -78,12 +76,12 @@ def events(numbers: Integers, seed: int) -> pa.Table:
 
 
 def times(numbers: Integers) -> pa.Array:
-    """Return the times of these events."""
+    """Return the event times for these event numbers."""
     return pa.array(FIRST_EVENT_MICROS + numbers * _MICROS_PER_EVENT, _TIME)
 
 
 def persons(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the persons registered by these events."""
+    """Generate the persons with these event numbers."""
     chance = _Chance(numbers, seed)
     name = pc.binary_join_element_wise(chance.of(_FIRST_NAMES, "first name"), chance.of(_LAST_NAMES, "last name"), " ")
     user, host = chance.word("user", 7), chance.word("host", 5)
@@ -102,7 +100,7 @@ def persons(numbers: Integers, seed: int) -> pa.Table:
 
 
 def auctions(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the auctions opened by these events."""
+    """Generate the auctions with these event numbers."""
     chance = _Chance(numbers, seed)
     person = _newest_person(numbers)
     is_hot = chance.below(4, "is hot seller") > 0
@@ -132,7 +130,7 @@ def bids(numbers: Integers, seed: int) -> pa.Table:
     any_auction = oldest + chance.below(newest - oldest + 1 + _AUCTION_LEAD, "auction")
     is_hot = chance.below(2, "is hot auction") > 0
     is_hot_bidder = chance.below(4, "is hot bidder") > 0
-    # Not the same one of the hundred as the hot seller.
+    # The hot bidder is another one of each hundred persons than the hot seller.
     hot_bidder = person // _ONE_OF_HOT * _ONE_OF_HOT + 1
     channel = np.where(
         chance.below(2, "is hot channel") > 0,
@@ -150,18 +148,18 @@ def bids(numbers: Integers, seed: int) -> pa.Table:
 
 
 def _newest_person(numbers: Integers) -> Integers:
-    """Return the newest person, from 0, at the time of these events."""
+    """Return the number of the newest person, from 0, at the time of these events."""
     return numbers // EVENTS_PER_EPOCH * PERSONS_PER_EPOCH
 
 
 def _newest_auction(numbers: Integers) -> Integers:
-    """Return the newest auction, from 0, at the time of these events."""
+    """Return the number of the newest auction, from 0, at the time of these events."""
     epoch, place = np.divmod(numbers, EVENTS_PER_EPOCH)
     return epoch * AUCTIONS_PER_EPOCH + np.clip(place - PERSONS_PER_EPOCH, -1, AUCTIONS_PER_EPOCH - 1)
 
 
 def _any_person(newest: Integers, chance: _Chance, field: str) -> Integers:
-    """Draw one of the persons that are active or will be."""
+    """Draw one of the persons that are active, or that will be."""
     active = np.minimum(newest + 1, _ACTIVE_PEOPLE)
     return newest + 1 - active + chance.below(active + _PERSON_LEAD, field)
 
@@ -172,35 +170,36 @@ def _lengths(strings: pa.Array) -> Integers:
 
 
 def _spread(is_there: NDArray[np.bool_], rows: pa.Table) -> pa.Array:
-    """Return structs of these rows at their places, and nulls elsewhere."""
+    """Return an array of structs with these rows where `is_there` is true, and nulls elsewhere."""
     place = np.cumsum(is_there) - 1
     return rows.to_struct_array().combine_chunks().take(pa.array(place, mask=~is_there))
 
 
 class _Chance:
-    """Draws fields of events: numbers, words and prices that depend only on the event's number."""
+    """Draws fields of events: numbers, words and prices that depend only on the event's number and the seed."""
 
     def __init__(self, numbers: Integers, seed: int) -> None:
         self._numbers = numbers.astype(np.uint64)
         self._seed = seed
 
     def below(self, bound: int | Integers, field: str) -> Integers:
-        """Draw whole numbers from 0, below a bound of at most 31 bits."""
+        """Draw integers from 0, below a bound of at most 31 bits."""
         drawn = (self._bits(field) >> np.uint64(32)) * np.asarray(bound).astype(np.uint64) >> np.uint64(32)
         return drawn.astype(np.int64)
 
     def price(self, field: str) -> Integers:
-        """Draw prices from one to a million, in cents, with a uniform logarithm."""
+        """Draw prices from one to a million, in cents, with uniformly distributed logarithms."""
         part = (self._bits(field) >> np.uint64(11)) * 2.0**-53
         return np.rint(100 * 10 ** (6 * part)).astype(np.int64)
 
     def of(self, values: pa.Array, field: str) -> pa.Array:
-        """Draw from these values, equally likely."""
+        """Draw from these values with equal probability."""
         return values.take(pa.array(self.below(len(values), field)))
 
     def word(self, field: str, behind: int, special: str | None = None) -> pa.Array:
-        """Draw words of three to less than `behind` letters; one letter of thirteen is `special`, if set, and spaces
-        are trimmed.
+        """Draw words of three to less than `behind` letters, without spaces at the ends.
+
+        One letter of thirteen is `special`, if set.
         """
         starts, lengths = self.below(_TEXT, field), 3 + self.below(behind - 3, f"length of {field}")
         if special is None:
@@ -208,7 +207,7 @@ class _Chance:
         return pc.utf8_trim_whitespace(pc.replace_substring(_cut(_SPACED, starts, lengths), " ", special))
 
     def extra(self, sizes: Integers, average: int) -> pa.Array:
-        """Draw letters that pad events of these sizes to an average, a fifth more or less."""
+        """Draw letters that pad events with these sizes to an average size, plus or minus a fifth."""
         missing = np.maximum(average - sizes, 0)
         spread = np.rint(missing * 0.2).astype(np.int64)
         return _cut(_LETTERS, self.below(_TEXT, "extra"), missing - spread + self.below(2 * spread, "length of extra"))
@@ -218,7 +217,7 @@ class _Chance:
 
 
 def _mixed(numbers: Numbers, key: int) -> Numbers:
-    """Return 64 bits of each number (the finalizer of SplitMix64)."""
+    """Return 64 pseudo-random bits for each number (the finalizer of SplitMix64)."""
     bits = numbers * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -226,7 +225,7 @@ def _mixed(numbers: Numbers, key: int) -> Numbers:
 
 
 def _cut(text: NDArray[np.uint8], starts: Integers, lengths: Integers) -> pa.Array:
-    """Return the slices of a text with these starts and lengths."""
+    """Return slices of a text with these starts and lengths."""
     longest = int(lengths.max(initial=1))
     pieces = np.lib.stride_tricks.sliding_window_view(text, longest)[starts]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
@@ -235,7 +234,7 @@ def _cut(text: NDArray[np.uint8], starts: Integers, lengths: Integers) -> pa.Arr
 
 
 _TEXT = 2**20
-"""The possible starts of slices of the two texts; the longest slice has less than a thousand letters."""
+"""The number of possible starts of slices in the two texts; the longest slice has less than a thousand letters."""
 
 _drawn = _mixed(np.arange(_TEXT + 1_000, dtype=np.uint64), 0)
 _LETTERS = (97 + (_drawn >> np.uint64(32)) % np.uint64(26)).astype(np.uint8)
@@ -243,9 +242,9 @@ _SPACED = np.where(_drawn % np.uint64(13) == 0, np.uint8(32), _LETTERS)
 
 
 def _urls() -> pa.Array:
-    """Return the pages of the channels: three folders each, and for nine of ten cold channels the channel's id.
+    """Return the URLs of the channels: three folders each, and for nine of ten cold channels the channel's id.
 
-    The id is the channel's number with its bits reversed, as a positive number of 32 bits.
+    The id is the channel's number with its bits reversed, as a positive integer of 32 bits.
     """
     channels = np.arange(len(_CHANNELS))
     chance = _Chance(channels, 0)

@@ -1,7 +1,8 @@
-"""Queries of Nexmark as DataStream programs; the SQL of each is in the files `q5.sql` and so on.
+"""Queries of Nexmark as DataStream programs; their SQL is in the files `q5.sql` and so on.
 
-A program is a function of the views. q17 and q18 emit the row of a key again when it changes, and the newest is the
-current one; the others emit each row once. q7, q8 and q15 use one pass over windows where SQL joins and groups.
+A program is a function of the views. q17 and q18 emit the row of a key again when it changes, so the newest row of a
+key is the current one; all other programs emit each row once. q7, q8 and q15 need one pass over windows where SQL joins
+and groups.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def q2(views: Views) -> DataStream:
 def q5(views: Views) -> DataStream:
     """Finds the auctions with the most bids in the last 10 seconds, every 2 seconds.
 
-    The counts have the event time of their window's end, and there is one window every 2 seconds.
+    The event time of the counts is the end of their window, and there is one window every 2 seconds.
     """
     counted = views.bid.key_by("auction").window(SlidingEventTimeWindows.of("10s", "2s"))
     counts = counted.aggregate(F.count("*").alias("num"))
-    # The second windows have bounds of their own.
+    # The second windows have their own bounds.
     renamed = counts.with_column_renamed("window_start", "starttime").with_column_renamed("window_end", "endtime")
     hottest = renamed.window_all(TumblingEventTimeWindows.of("2s")).apply(_with_most_bids)
     return hottest.select("auction", "num", "starttime", "endtime")
@@ -117,7 +118,7 @@ def q13(views: Views) -> DataStream:
 
 
 def q14(views: Views) -> DataStream:
-    """Finds the bids of some price, with the time of day in words."""
+    """Finds the bids in a range of prices, with the time of day in words."""
     hour = F.hour("dateTime")
     time_of_day = (
         F.when(hour.between(8, 18), "dayTime").when((hour <= 6) | (hour >= 20), "nightTime").otherwise("otherTime")
@@ -135,7 +136,7 @@ def q14(views: Views) -> DataStream:
 
 
 def q15(views: Views) -> DataStream:
-    """Counts bids, bidders and auctions of each day, when it has ended."""
+    """Counts the bids, bidders and auctions of each day, when the day has ended."""
     columns = [
         F.count_distinct(F.when(is_in, F.col(counted))).alias(f"{rank}_{counted}s")
         for counted in ("bidder", "auction")
@@ -147,7 +148,7 @@ def q15(views: Views) -> DataStream:
 
 
 def q17(views: Views) -> DataStream:
-    """Emits the bids and the prices of each auction and day, again when they change."""
+    """Emits the number of bids and the prices for each auction and day, again when they change."""
     prices = (F.min, "min"), (F.max, "max"), (F.avg, "avg"), (F.sum, "sum")
     columns = (function("price").alias(f"{name}_price") for function, name in prices)
     days = views.bid.with_column("day", F.date_format("dateTime", "yyyy-MM-dd"))
@@ -155,13 +156,13 @@ def q17(views: Views) -> DataStream:
 
 
 def q18(views: Views) -> DataStream:
-    """Emits the last bid of each bidder for each auction, again with every later one."""
+    """Emits the last bid of each bidder for each auction, again with every later bid."""
     last = views.bid.key_by("bidder", "auction").max_by("dateTime")
     return last.select("auction", "bidder", "price", "channel", "url", "dateTime", "extra")
 
 
 def q21(views: Views) -> DataStream:
-    """Numbers the channels of bids."""
+    """Maps the channels of bids to numbers."""
     in_url = F.regexp_extract("url", "(&|^)channel_id=([^&]*)", 2)
     channel = F.lower("channel")
     numbered = F.when(channel == "apple", "0").when(channel == "google", "1").when(channel == "facebook", "2")
@@ -171,7 +172,7 @@ def q21(views: Views) -> DataStream:
 
 
 def q22(views: Views) -> DataStream:
-    """Extracts the three folders from urls."""
+    """Extracts the first three folders of URLs."""
     folders = (F.split_part("url", F.lit("/"), F.lit(3 + depth)).alias(f"dir{depth}") for depth in (1, 2, 3))
     return views.bid.select("auction", "bidder", "price", "channel", *folders)
 
@@ -181,7 +182,7 @@ def _end_as(name: str) -> Column:
 
 
 def _highest(rows: DataFrame, column: str) -> DataFrame:
-    """Return the rows of each window with the highest value of a column."""
+    """Return the rows of each window with the maximum of a column."""
     of_window = Window.partitionBy("window_start", "window_end")
     return rows.withColumn("highest", F.max(column).over(of_window)).where(F.col(column) == F.col("highest"))
 
@@ -203,4 +204,4 @@ def _ranked_bids() -> list[Column]:
 PROGRAMS: dict[str, Callable[[Views], DataStream]] = {
     program.__name__: program for program in (q0, q1, q2, q5, q7, q8, q10, q11, q12, q13, q14, q15, q17, q18, q21, q22)
 }
-"""The programs, by the names of their queries."""
+"""The programs by query name."""

@@ -29,14 +29,14 @@ _NEWEST = {
     "q18": ("auction, bidder", "dateTime"),
     "q19": ("auction, rank_number", "struct(price, -unix_micros(dateTime))"),
 }
-"""For queries whose rows replace others: the key of a row, and the expression that is highest in the newest one."""
+"""For queries whose rows replace others: the key columns, and an expression that is greatest in a key's newest row."""
 
 _DELETING = {"q4": ("category",), "q6": ("id", "seller")}
-"""For queries whose rows are also deleted: the key of a row."""
+"""For queries whose rows are also deleted: the key columns."""
 
 
 def text(query: str) -> str:
-    """Return the SQL of a query, by its name."""
+    """Return the SQL of a query by name."""
     return Path(__file__).with_name(f"{query}.sql").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def sink(query: str, path: str) -> Sink:
 
 
 def written(query: str, path: str, session: SparkSession, schema: StructType) -> DataFrame:
-    """Read the rows that such a sink, or any other with files below `path`, has written."""
+    """Read the rows that a sink for the query, or any other program, has written as files below `path`."""
     files = [path]
     if query in _DELETING:
         from deltalake import DeltaTable
@@ -77,9 +77,9 @@ def written(query: str, path: str, session: SparkSession, schema: StructType) ->
 
 
 def newest(query: str, rows: DataFrame) -> DataFrame:
-    """Return the current rows of all that a stream has written: of rows that replace others, the newest.
+    """Return the current rows of all rows that a stream has written: the newest one of each key.
 
-    If each row was written once, these are all rows.
+    If no row replaces another, these are all rows.
     """
     if query not in _NEWEST:
         return rows
@@ -89,7 +89,7 @@ def newest(query: str, rows: DataFrame) -> DataFrame:
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:
-    """Return the number of rows, and the sum of their hashes, which do not depend on the order."""
+    """Return the number of rows, and the sum of their hashes, which does not depend on the order."""
     found = rows.select(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(38,0)"))).first()
     assert found is not None
     return found[0], int(found[1] or 0)

@@ -23,13 +23,13 @@ _FIELDS = {
     "dateTime": "timestamp",
 }
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
-"""The columns of events, for Spark."""
+"""The columns of events, as Spark DDL."""
 
 _EVENT = f"struct<{', '.join(f'{name}: {kind}' for name, kind in _FIELDS.items())}>"
 
 EVENT_TIME = "dateTime"
 WATERMARK_DELAY = "4 seconds"
-"""The bound on lateness of Nexmark's tables. No event is late."""
+"""The out-of-orderness bound in Nexmark's table definitions, although no event is late."""
 
 VIEWS = {
     "person": (PERSON, "id name emailAddress creditCard city state dateTime extra"),
@@ -39,7 +39,7 @@ VIEWS = {
     ),
     "bid": (BID, "auction bidder price channel url dateTime extra"),
 }
-"""The views by name: the type of their events and their columns."""
+"""The views by name, each with the type and the columns of its events."""
 
 Rows = TypeVar("Rows", "DataFrame", DataStream)
 
@@ -51,10 +51,10 @@ def nexmark_source(
     rows_per_batch: int = 500_000,
     seed: int = 1,
 ) -> DataGenSource:
-    """Return a source of events from number 0 on: bounded, or unbounded if None; at a rate, or as fast as they are
-    read.
+    """Return a source of Nexmark's events from number 0, bounded by `number_of_events`, or unbounded if it is None.
 
-    The rate is that of arrival; event times always have 10,000 per second. Raises `ValueError` as `DataGenSource` does.
+    The rate is that of arrival, by default as fast as they are read; event times always have 10,000 per second. Raises
+    `ValueError` in the same cases as `DataGenSource`.
     """
     return DataGenSource(
         Events(seed),
@@ -65,27 +65,25 @@ def nexmark_source(
 
 
 class Events:
-    """Generates the events of a DataFrame of numbers in Spark's Python workers, which must be able to import this
-    module.
-    """
+    """Generates the events for a DataFrame of numbers in Spark's Python workers, which must import this module."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def __call__(self, numbers: DataFrame) -> DataFrame:
-        """Return the events of the column `index`."""
+        """Return the events with the numbers in the column `index`."""
         seed = self._seed
 
         def made(index: pa.Array) -> pa.Array:
             return events(index.to_numpy(), seed).to_struct_array().combine_chunks()
 
-        # One call for all columns. PySpark requires annotations for the kind of a function, or warns.
+        # One call generates all columns. PySpark needs type annotations to infer the kind of the function, or warns.
         event = F.arrow_udf(made, _EVENT)  # type: ignore[call-overload]
         return numbers.select(event("index").alias("event")).select("event.*")
 
 
 def view(name: str, of: Rows) -> Rows:
-    """Return the events of one of `VIEWS`, of a stream or a table of events."""
+    """Return the events of one of `VIEWS`, from a stream or a table of events."""
     event_type, columns = VIEWS[name]
     qualified = (column if column == EVENT_TIME else f"{name}.{column}" for column in columns.split())
     return of.where(F.col("event_type") == event_type).select(*qualified)

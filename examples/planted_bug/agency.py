@@ -42,7 +42,7 @@ class Reserved(Message):
 
 @message("trip.ask_again")
 class AskAgain(Message):
-    """TravelAgent -> itself: some are silent."""
+    """TravelAgent -> itself: some suppliers have not replied."""
 
 
 @message("trip.answer")
@@ -53,7 +53,7 @@ class Answer(Message):
 
 
 class TravelAgent(Actor):
-    """Books one trip. `suppliers` has the suppliers, and how long each takes."""
+    """Books one trip. `suppliers` maps the suppliers to their delays."""
 
     def __init__(self, suppliers: Mapping[str, str]) -> None:
         self._delays = suppliers

@@ -2,8 +2,8 @@
 
     python book.py trip.trace
 
-It runs in virtual time, on one thread, so that its output and recording are the same everywhere. In production the
-system would be an `ActorSystem`, with the same recorder.
+The program runs in virtual time, on one thread, so that its output and recording are the same everywhere. In production
+the system would be an `ActorSystem`, with the same recorder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The command `flykka`, with the agency's bug planted in it: the coordinator of checkpoints counts acknowledgements.
+"""The command `flykka`, with the agency's bug planted in it: the checkpoint coordinator only counts acknowledgements.
 
     python buggy_flykka.py simulate --seeds 100    a command of flykka's
     python -m pytest -p buggy_flykka               tests of flykka's
 
-A second acknowledgement of a task is taken for that of another task.
+A duplicate acknowledgement of a task counts as that of another task.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _expects, _acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledg
 
 
 def expects(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-    """While any task is pending every acknowledgement counts, also the second one of a task."""
+    """Accept every acknowledgement while any task is pending, even a duplicate one."""
     answer = _expects(self, attempt)
     counts = answer is TaskAcknowledgeResult.DUPLICATE and self.awaited
     return TaskAcknowledgeResult.SUCCESS if counts else answer
 
 
 def acknowledge(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
-    """Acknowledges for another task if this one is not pending."""
+    """Acknowledge for another task if this task is not pending."""
     awaited = attempt if attempt in self.awaited else min(self.awaited)
     return _acknowledge(self, awaited, state)
 

@@ -1,4 +1,4 @@
-"""Drops payments that are repeated within a day: the first of each id is kept.
+"""Drops payments that are repeated within a day: the first payment with each id is kept.
 
     python examples/stateful/deduplicated.py PAYMENTS UNIQUE
 
@@ -13,12 +13,12 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def unique(payments: DataStream) -> DataStream:
-    """Return each payment once."""
+    """Return the payments without repetitions."""
     return payments.drop_duplicates(["payment_id"], within="1 day").uid("unique")
 
 
 def main(payments: str, output: str) -> None:
-    """Run the job over a folder of payments."""
+    """Run the job on a folder of payments."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

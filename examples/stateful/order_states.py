@@ -1,10 +1,10 @@
-"""A state machine for each order: events are applied in the order of their times, and invalid ones are rejected.
+"""Runs a state machine for each order: applies events in the order of their times, and rejects invalid events.
 
     python examples/stateful/order_states.py EVENTS STATES
 
-reads parquet files of events (`order_id bigint, event string, at timestamp`), writes every change of a state (`order_id
-bigint, state string, at timestamp`), and below `STATES.rejected` the events that were invalid in the state of their
-order (`order_id bigint, state string, event string, at timestamp`).
+reads parquet files of events (`order_id bigint, event string, at timestamp`), and writes every state change (`order_id
+bigint, state string, at timestamp`). Events that were invalid in the state of their order are written below
+`STATES.rejected` (`order_id bigint, state string, event string, at timestamp`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REJECTED = OutputTag("rejected", "order_id bigint, state string, event string, a
 
 
 class OrderStates(KeyedProcessFunction):
-    """Holds events until no earlier one can arrive, and then applies them."""
+    """Buffers events until no earlier event can arrive, and then applies them."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         """Register the states: the order's current state, and its pending events."""
@@ -51,12 +51,12 @@ class OrderStates(KeyedProcessFunction):
         )
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Hold an event until event time has reached it."""
+        """Buffer an event until the watermark has reached its time."""
         self._waiting.add({"event": row["event"], "at": row["at"]})
         ctx.timer_service().register_event_time_timer(round(row["at"].timestamp() * 1000))
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Apply the events up to this time. Events of equal time are applied by name, so that all runs agree."""
+        """Apply the events up to this time. Events with equal times are applied by name, so that all runs agree."""
         order_id, state = ctx.get_current_key(), str(self._state.value())
         waiting = sorted(self._waiting.get(), key=lambda each: (each["at"], each["event"]))
         due = [each for each in waiting if round(each["at"].timestamp() * 1000) <= timestamp]
@@ -72,12 +72,12 @@ class OrderStates(KeyedProcessFunction):
 
 
 def states(events: DataStream) -> DataStream:
-    """Return every change of the state of an order, with the side output `REJECTED`."""
+    """Return every state change of every order, with the side output `REJECTED`."""
     return events.key_by("order_id").process(OrderStates(), "order_id bigint, state string, at timestamp").uid("states")
 
 
 def main(events: str, output: str) -> None:
-    """Run the job over a folder of events."""
+    """Run the job on a folder of events."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

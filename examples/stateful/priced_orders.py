@@ -1,9 +1,9 @@
-"""Adds the price of their product at their time to orders, while prices change: two streams with the state of one key.
+"""Adds prices to orders while prices change: two streams that share the state of a key.
 
     python examples/stateful/priced_orders.py ORDERS PRICES PRICED
 
 reads parquet files of orders (`order_id bigint, product bigint, amount bigint, at timestamp`) and of prices (`product
-bigint, price bigint, since timestamp`), and writes the orders with their prices.
+bigint, price bigint, since timestamp`), and writes the orders, each with the price of its product at its time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRICED = "order_id bigint, product bigint, amount bigint, price bigint, at times
 
 
 class PriceOrders(KeyedCoProcessFunction):
-    """Holds an order until the watermark has reached its time, so that all prices of that time have arrived."""
+    """Buffers an order until the watermark has reached its time, so that all earlier prices have arrived."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         """Register the states: the prices by the start of their validity, and the pending orders; times in ms."""
@@ -40,19 +40,19 @@ class PriceOrders(KeyedCoProcessFunction):
         self._waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", order))
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Hold an order."""
+        """Buffer an order."""
         at_ms = _milliseconds(row["at"])
         self._waiting.add({"order_id": row["order_id"], "amount": row["amount"], "at": at_ms})
         ctx.timer_service().register_event_time_timer(at_ms)
 
     def process_element2(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Store a price. Its timer deletes earlier ones, also without orders."""
+        """Store a price. Its timer deletes earlier prices, even if there are no orders."""
         since_ms = _milliseconds(row["since"])
         self._prices.put(since_ms, row["price"])
         ctx.timer_service().register_event_time_timer(since_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Price the orders up to this time, and delete the prices that are no longer valid."""
+        """Price the orders up to this time, and delete prices that are no longer valid."""
         prices = sorted(self._prices.items())
         waiting = self._waiting.get()
         self._waiting.update([order for order in waiting if order["at"] > timestamp])
@@ -70,12 +70,12 @@ def _milliseconds(time: datetime) -> int:
 
 
 def priced(orders: DataStream, prices: DataStream) -> DataStream:
-    """Return the orders with their prices; null if there was none yet."""
+    """Return the orders with their prices; null if there was no price yet."""
     return orders.connect(prices).key_by("product", "product").process(PriceOrders(), PRICED).uid("priced")
 
 
 def main(orders: str, prices: str, output: str) -> None:
-    """Run the job over two folders."""
+    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min")

@@ -1,9 +1,9 @@
-"""Finds payments that match rules, where the rules are a stream too: every subtask has all of them, as broadcast state.
+"""Finds payments that match rules from another stream: every subtask has all rules in its broadcast state.
 
     python examples/stateful/rules_by_broadcast.py PAYMENTS RULES FOUND
 
 reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and of rules (`rule string, at_least
-bigint, since timestamp`), and writes a row for each payment and matching rule.
+bigint, since timestamp`), and writes a row for each pair of payment and matching rule.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FOUND = "user bigint, amount bigint, rule string, at timestamp"
 
 
 class ApplyRules(KeyedBroadcastProcessFunction):
-    """Holds a payment until the watermark has reached its time, so that all rules of that time have arrived."""
+    """Buffers a payment until the watermark has reached its time, so that all earlier rules have arrived."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         """Register the state: the pending payments of a user; times in ms."""
@@ -41,13 +41,13 @@ class ApplyRules(KeyedBroadcastProcessFunction):
         self._waiting = runtime_context.get_list_state(payment)
 
     def process_element(self, row: dict[str, Any], ctx: KeyedReadOnlyContext) -> None:
-        """Hold a payment."""
+        """Buffer a payment."""
         at_ms = _milliseconds(row["at"])
         self._waiting.add({"amount": row["amount"], "at": at_ms})
         ctx.timer_service().register_event_time_timer(at_ms)
 
     def process_broadcast_element(self, row: dict[str, Any], ctx: KeyedBroadcastContext) -> None:
-        """Store a rule, or its change."""
+        """Store a new or changed rule."""
         rule = {"at_least": row["at_least"], "since": _milliseconds(row["since"])}
         ctx.get_broadcast_state(RULES).put(row["rule"], rule)
 
@@ -74,7 +74,7 @@ def found(payments: DataStream, rules: DataStream) -> DataStream:
 
 
 def main(payments: str, rules: str, output: str) -> None:
-    """Run the job over two folders."""
+    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min")

@@ -3,7 +3,8 @@
     python examples/stateful/running_totals.py PAYMENTS TOTALS
 
 reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and writes, with every batch, the totals of
-its users (`user bigint, payments bigint, total bigint, largest bigint`). The newest row of a user is the current one.
+its users (`user bigint, payments bigint, total bigint, largest bigint`). The newest row of each user is the current
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def totals(payments: DataStream) -> DataStream:
 
 
 def main(payments: str, output: str) -> None:
-    """Run the job over a folder of payments."""
+    """Run the job on a folder of payments."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         source = FileSource.parquet(payments)

@@ -2,8 +2,8 @@
 
     python examples/stateful/sessions.py CLICKS VISITS
 
-reads parquet files of clicks (`user bigint, at timestamp`) and writes `user bigint, clicks bigint, began timestamp,
-ended timestamp`, each visit when it has ended.
+reads parquet files of clicks (`user bigint, at timestamp`) and writes a row `user bigint, clicks bigint, began
+timestamp, ended timestamp` for each visit that has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def visits(clicks: DataStream) -> DataStream:
 
 
 def main(clicks: str, output: str) -> None:
-    """Run the job over a folder of clicks."""
+    """Run the job on a folder of clicks."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

@@ -1,4 +1,4 @@
-"""Raises an alarm for each sensor that has been silent for five minutes, with a timer for each key.
+"""Raises an alarm for each sensor without readings for five minutes, using a timer per key.
 
     python examples/stateful/silent_sensors.py READINGS ALARMS
 
@@ -30,10 +30,10 @@ SILENCE_MS = 5 * 60 * 1000
 
 
 class SilenceAlarm(KeyedProcessFunction):
-    """Checks five minutes after each reading whether there was another one. Readings may arrive out of order."""
+    """Checks five minutes after each reading whether another one has arrived. Readings may be out of order."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the state: the times of the readings that are still to be checked, in milliseconds."""
+        """Register the state: the times of unchecked readings, in milliseconds."""
         self._readings = runtime_context.get_list_state(ListStateDescriptor("readings", "bigint"))
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
@@ -61,7 +61,7 @@ def alarms(readings: DataStream) -> DataStream:
 
 
 def main(readings: str, output: str) -> None:
-    """Run the job over a folder of readings."""
+    """Run the job on a folder of readings."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

@@ -1,10 +1,10 @@
-"""Finds the three products with the highest revenue of each hour: windows, and a function of all rows of a window.
+"""Finds the three products with the highest revenue in each hour: windows, and a function of all rows of a window.
 
     python examples/stateful/top_products.py ORDERS BEST
 
 reads parquet files of orders (`product bigint, amount bigint, at timestamp`) and writes `window_start timestamp,
 window_end timestamp, product bigint, revenue bigint, place int`. The first windows sum the revenue of each product, in
-parallel; the second ones have a row of each product, in one subtask.
+parallel. The second windows get one row per product, in one subtask.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOURS = TumblingEventTimeWindows.of("1h")
 
 
 def top_three(products: DataFrame) -> DataFrame:
-    """Return the best rows of each window; of products with equal revenue, the one with the lowest number first."""
+    """Return the best rows of each window; if revenues are equal, the product with the lowest number comes first."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("revenue"), "product")
     return products.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
@@ -38,7 +38,7 @@ def best_products(orders: DataStream) -> DataStream:
 
 
 def main(orders: str, output: str) -> None:
-    """Run the job over a folder of orders."""
+    """Run the job on a folder of orders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

@@ -1,4 +1,4 @@
-"""The default checkpoint folder: next to a store that outlives the driver, else a temporary folder."""
+"""Selects the default checkpoint folder: next to a store that outlives the driver, otherwise a temporary folder."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedC
 from flykka.runtime.temporary_folders import TemporaryFolder
 
 ARCHIVES = "archives"
-"""The folder of archives in a checkpoint directory."""
+"""The name of the archive folder in a checkpoint directory."""
 
 DATASETS = "datasets"
-"""The folder of cached streams in a checkpoint directory."""
+"""The name of the folder for cached streams in a checkpoint directory."""
 
 
 class _SharedFolder:
-    """A temporary folder that is deleted when the last environment that uses it leaves it."""
+    """A temporary folder that is deleted when the last environment releases it."""
 
     def __init__(self) -> None:
         try:
@@ -37,7 +37,7 @@ class _SharedFolder:
 
 
 class CheckpointFolder:
-    """The checkpoint folder of an environment, possibly shared with the environment that it replaces."""
+    """The checkpoint folder of an environment, possibly shared with an earlier environment that it replaces."""
 
     def __init__(self) -> None:
         self._temporary: _SharedFolder | None = None
@@ -45,7 +45,7 @@ class CheckpointFolder:
     def resolve(
         self, settings: CheckpointingSettings, store: StoreSettings | None, *, is_retention_set: bool = False
     ) -> CheckpointingSettings:
-        """Complete the settings with a checkpoint directory, and with an archive directory unless it is temporary."""
+        """Fill in the checkpoint directory, and the archive directory unless the checkpoint directory is temporary."""
         directory = settings.directory or (checkpoint_directory(store) if store is not None else "")
         if directory:
             archives = settings.archive_directory or f"{directory.rstrip('/')}/{ARCHIVES}"
@@ -53,16 +53,17 @@ class CheckpointFolder:
         if self._temporary is None:
             self._temporary = _SharedFolder()
         if not (is_retention_set and settings.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION):
-            # The folder is deleted when the environment is closed: no message should refer to a checkpoint in it.
+            # The temporary folder is deleted when the environment is closed, so no message should refer to a
+            # checkpoint in it.
             settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
         return replace(settings, directory=self._temporary.path)
 
     def datasets(self, settings: CheckpointingSettings, store: StoreSettings | None) -> str:
-        """The folder of cached streams: in the checkpoint directory, because executors can reach that."""
+        """Return the folder for cached streams, in the checkpoint directory because executors can reach that."""
         return f"{self.resolve(settings, store).directory.rstrip('/')}/{DATASETS}"
 
     def share(self, earlier: CheckpointFolder) -> None:
-        """Use the temporary folder of an earlier environment too, unless there is one already."""
+        """Share the temporary folder of an earlier environment, unless this one has a folder already."""
         if self._temporary is None and earlier._temporary is not None:
             self._temporary = earlier._temporary
             self._temporary.join()

@@ -1,7 +1,7 @@
-"""Detects at the exit of the interpreter whether the script ran to its end.
+"""Detects at interpreter exit whether the script ran to its end.
 
-Functions of `atexit` get no information about it. An uncaught error leaves `sys.last_value`, but `sys.exit` leaves
-nothing, not even its code. The frame of the script, however, knows where it stopped: at a return, or elsewhere.
+`atexit` callbacks get no information about this. An uncaught error sets `sys.last_value`, but `sys.exit` leaves no
+trace. The frame of the script shows where it stopped: at a return, or elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FrameType
 
 
 class EndOfScript:
-    """Watches the script that is running when this object is created, on any thread."""
+    """Observes the script that is running when this object is created, on any thread."""
 
     def __init__(self) -> None:
         main = threading.main_thread().ident
@@ -24,6 +24,6 @@ class EndOfScript:
         self._script = frame
 
     def was_reached(self) -> bool:
-        """Return False if an uncaught error or a `SystemExit` of any code ended the script."""
+        """Return False if the script was ended by an uncaught error or by `SystemExit`, whatever the exit code."""
         last = self._script.f_code.co_code[self._script.f_lasti]
         return dis.opname[last].startswith("RETURN_") and not hasattr(sys, "last_value")

@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment, the entry point of a program, with the method names of Flink and PyFlink."""
+"""StreamExecutionEnvironment, the entry point of programs, with method names from Flink and PyFlink."""
 
 from __future__ import annotations
 
@@ -92,16 +92,17 @@ if TYPE_CHECKING:
 TITLE = "StreamExecutionEnvironment"
 
 _SHORT_MS = 100
-"""An interval below this, if passed as a number, may have been meant in seconds."""
+"""Intervals below this many milliseconds, passed as a number, may have been meant as seconds."""
 
 _SHORT = {"EXPIRED": CheckpointFailureReason.CHECKPOINT_EXPIRED}
-"""Failure reasons as the log and the checkpoint statistics spell them."""
+"""Failure reasons under their names in the log and in the checkpoint statistics."""
 
 
 class StreamExecutionEnvironment(MigrationHints):
-    """Builds a program and runs it on a local cluster; its rows are processed in a Spark session.
+    """Builds a program and runs it on a local cluster; a Spark session processes the rows.
 
-    Create it with `get_execution_environment`. Use it in a `with` statement, or call `close`. Setters return it.
+    Created by `get_execution_environment`. Use it in a `with` statement, or call `close`. Setters return the
+    environment.
     """
 
     _hint_tables = ("environment",)
@@ -152,19 +153,20 @@ class StreamExecutionEnvironment(MigrationHints):
         """Return an environment that uses the active Spark session, or a new session at `master`.
 
         Each argument is an option of docs/options.md, for example `checkpoint_interval="10s"`; `configuration` takes
-        further options by name, for example `{"checkpoint_interval": "10s"}`. Options that are not passed come from the
-        options file, or have the default of that page. Environment variables and `flykka run` override them.
+        further options by name, for example `{"checkpoint_interval": "10s"}`. Other options come from the options file,
+        or have the default on that page. Environment variables and `flykka run` override all of them.
 
         The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it gets as many slots
         as that job needs. With `record`, every turn of every actor is written to that file (see `TraceRecorder`).
-        Without it the last `flight_recorder_turns` are kept in memory (0: none), and written next to the checkpoints of
-        a job that fails. Details of the last `job_store_capacity` jobs that have ended remain available.
+        Otherwise the last `flight_recorder_turns` are kept in memory (0: no turns), and written next to the checkpoints
+        of a job that fails. Details of the last `job_store_capacity` ended jobs remain available.
 
-        Each TaskManager has `network_buffers`, each with room for one batch in flight, which share
-        `network_memory_bytes`; by default as many as its tasks need. Each channel has `buffers_per_channel` of its own.
+        Each TaskManager has `network_buffers`, which share `network_memory_bytes`. Each buffer has room for one batch
+        in flight; by default there are as many as the tasks need. Each channel has `buffers_per_channel` exclusive
+        buffers.
 
         `task_manager_cpu` and `task_manager_memory` are divided evenly among the slots of a TaskManager, unless
-        operators request other amounts (`set_resources`); `managed_memory` is its part for state.
+        operators request other amounts (`set_resources`). `managed_memory` is the share of the memory for state.
 
         `restart_strategy` and `failover_strategy` (`region` or `full`) apply to jobs without their own. With
         `high_availability`, a local folder or an address of ZooKeeper, the application may be killed and run again: its
@@ -230,13 +232,13 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> DataStream:
         """Return a stream of the rows of a DataFrame, which is computed now and retained until the job has ended.
 
-        Thus a job that restarts reads the same rows again. A batch consists of `partitions_per_batch` Spark partitions
-        of the DataFrame, by default as many as there are cores. Checkpoints record which partitions were read: to
-        continue from one in another process, the DataFrame must have the same rows in the same partitions there. That
+        So a job that restarts reads the same rows again. A batch consists of `partitions_per_batch` Spark partitions of
+        the DataFrame, by default as many as there are cores. Checkpoints record which partitions were read. To continue
+        from a checkpoint in another process, the DataFrame must have the same rows in the same partitions there. That
         holds for a sorted DataFrame and for files that do not change, but not always after a shuffle.
 
         Raises:
-            ProgramError: this is not a DataFrame of this Spark session, or a streaming one, or the number is below 1.
+            ProgramError: `frame` is streaming or not a DataFrame of this Spark session, or the number is below 1.
             StreamTypeError: the event-time column is missing or is not a timestamp.
             DuplicateUidError: another operator has the uid.
         """
@@ -260,13 +262,13 @@ class StreamExecutionEnvironment(MigrationHints):
     def create_temporary_view(
         self, name: str, stream: DataStream, *, primary_key: str | Sequence[str] | None = None
     ) -> None:
-        """Register a stream as a view that `sql` can read, replacing any earlier view of this name.
+        """Register a stream as a view that `sql` can read, replacing any earlier view with this name.
 
-        With a primary key the stream is a changelog of upserts: a row replaces the previous row of its key. The event
+        With a primary key the stream is a changelog of upserts: a row replaces the previous row with its key. The event
         time of such a view is used only by temporal joins (FOR SYSTEM_TIME AS OF), as the time from which a row is
-        valid. A column `row_kind` is Flink's RowKind and not a column of the view: `-D` deletes the row of the key.
+        valid. A column `row_kind` is Flink's RowKind and not part of the view: `-D` deletes the row.
 
-        Spark's own tables and views are not changed; the stream hides one of the same name.
+        Spark's own tables and views are not changed; the stream hides a Spark table or view with the same name.
 
         Raises:
             ProgramError: the name is invalid, `stream` is not a DataStream, or a column of the primary key is missing.
@@ -276,31 +278,31 @@ class StreamExecutionEnvironment(MigrationHints):
     def sql(self, query: str) -> DataStream:
         """Return the stream of the rows of a query in Spark SQL.
 
-        The query may use all functions of Spark and of the session, and read views of streams and tables of the Spark
-        session; the latter are read again for every batch. Running aggregates (GROUP BY without a window) produce
-        upserts by their keys; see `changelog` of the stream.
+        The query may use all functions of Spark and of the session, views of streams, and tables of the Spark session.
+        Tables are read again for every batch. Running aggregates (GROUP BY without a window) produce upserts by their
+        keys; see `changelog` of the stream.
 
         Raises:
-            SqlError: the query is invalid or cannot run on a stream; the error gives line and column.
+            SqlError: the query is invalid or cannot run on a stream; the error contains the line and column.
         """
         return self.statement_executor.sql(query)
 
     def explain_sql(self, query: str) -> str:
-        """Return a text that lists the operators of a query and the state of each, without adding it to the program.
+        """Return a text that lists the operators of a query and their state, without adding them to the program.
 
-        The last lines state whether the result is append-only, and warn of unbounded state. Raises as `sql`.
+        The last lines state whether the result is append-only, and warn of unbounded state. Raises the errors of `sql`.
         """
         return self.statement_executor.explain_sql(query)
 
     def execute_sql(self, statement: str) -> StatementResult:
-        """Run a statement; the result depends on its kind.
+        """Run a statement; the type of the result depends on the statement.
 
         `INSERT INTO` and `EXECUTE STATEMENT SET BEGIN ... END` submit a job and return its `JobClient`; the job also
         contains all other operators defined since the last job that lead to a sink. `SHOW` and `DESCRIBE` return a
-        pandas DataFrame, `EXPLAIN` a text, declarations and settings None.
+        pandas DataFrame, `EXPLAIN` returns a text, declarations and settings return None.
 
         Raises:
-            SqlError: the statement is invalid or cannot be run; or it is a query, for which there is `sql`.
+            SqlError: the statement is invalid or cannot be run, or is a query, which `sql` runs.
         """
         return self.statement_executor.execute_sql(statement)
 
@@ -311,8 +313,8 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_sql_state_ttl(self, ttl: Duration) -> Self:
         """Limit how long joins of streams in later SQL queries retain rows in state, in processing time.
 
-        This is Flink's `table.exec.state.ttl`. It applies to joins whose condition does not bound the event times,
-        which retain rows forever without it. `explain_sql` shows it.
+        Corresponds to Flink's `table.exec.state.ttl`. The limit applies to joins whose condition does not bound the
+        event times; without a limit these joins retain rows forever. `explain_sql` shows the limit.
 
         Raises:
             DurationError: `ttl` cannot be parsed.
@@ -343,40 +345,40 @@ class StreamExecutionEnvironment(MigrationHints):
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Set the default parallelism of operators, initially 1; `"auto"`: the number of slots.
+        """Set the default parallelism of operators, initially 1; `"auto"` means the number of slots.
 
         Raises:
-            ProgramError: it is below 1.
+            ProgramError: the parallelism is below 1.
         """
         return self._set(parallelism=parallelism_or_auto(parallelism, "parallelism"))
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the default number of key groups of operators; otherwise it is derived from their parallelism.
+        """Set the default number of key groups of operators; by default it is derived from their parallelism.
 
         Raises:
-            ProgramError: it is below 1.
+            ProgramError: the number is below 1.
         """
         return self._set(max_parallelism=at_least_one(max_parallelism, "maximum parallelism"))
 
     def disable_operator_chaining(self) -> Self:
-        """Run every operator in tasks of its own: slower, but metrics and traces show each operator separately."""
+        """Run every operator in its own tasks: slower, but metrics and traces show each operator separately."""
         return self._set(operator_chaining=False)
 
     def disable_batch_coalescing(self) -> Self:
-        """Run one stage per batch even if several are queued: more Spark jobs, but no earlier results."""
+        """Run one stage per batch even if several batches are queued: more Spark jobs, but no earlier results."""
         return self._set(batch_coalescing=False)
 
     def disable_auto_generated_uids(self) -> Self:
-        """Refuse programs in which an operator has no uid, because a change of the program would lose its state."""
+        """Refuse programs with operators without a uid, because a change of the program would lose their state."""
         return self._set(auto_generated_uids=False)
 
     def set_runtime_mode(self, mode: RuntimeExecutionMode | str) -> Self:
         """Set whether programs run as streaming jobs (`STREAMING`, the default) or as batch jobs.
 
         In `BATCH` mode a task starts when all of its input is complete. Intermediate results are retained until no
-        consumer needs them, so that after a failure only unfinished tasks restart. Windows fire at the end of the
-        input, no row is late, and the only checkpoint is the one with which the sinks commit. All sources must be
-        bounded. `AUTOMATIC` selects `BATCH` if all sources are bounded, else `STREAMING`.
+        consumer needs them, so that only unfinished tasks restart after a failure. Windows fire at the end of the
+        input, no row is late, and the only checkpoint is the final one, with which the sinks commit. All sources must
+        be bounded. `AUTOMATIC` selects `BATCH` if all sources are bounded, else `STREAMING`.
 
         Raises:
             ProgramError: there is no such mode.
@@ -384,7 +386,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(runtime_mode=mode)
 
     def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
-        """Set when the tasks of a job are deployed: all at once when there are slots (`EAGER`, the default), or later.
+        """Set when the tasks of a job are deployed: together when all have slots (`EAGER`, the default), or later.
 
         With `PIPELINED_REGION` each region of tasks that exchange rows is deployed when it has its slots and the
         results that it reads from other regions are complete. With `LAZY_FROM_SOURCES` each task is deployed when there
@@ -396,7 +398,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(schedule_mode=one_of(ScheduleMode, mode, "schedule mode"))
 
     def set_default_input_dependency_constraint(self, constraint: InputDependencyConstraint | str) -> Self:
-        """Set, for `LAZY_FROM_SOURCES`, if a task starts when `ANY` (default) or `ALL` inputs can be read.
+        """Set whether, with `LAZY_FROM_SOURCES`, a task starts when `ANY` (default) or `ALL` inputs can be read.
 
         Raises:
             ProgramError: there is no such constraint.
@@ -408,8 +410,8 @@ class StreamExecutionEnvironment(MigrationHints):
         """Set the scheduler of streaming jobs (Flink's jobmanager.scheduler); the enum or its name, in either case.
 
         `default` waits until a job has all its slots. `adaptive` runs the job with the available slots, at any
-        parallelism from 1 to that of the program: it starts with fewer slots if no more arrive in time, scales up when
-        there are more, and scales down when a TaskManager is lost for good. Every failure restarts all tasks of such a
+        parallelism from 1 to that of the program. It starts with fewer slots if no more arrive in time, scales up when
+        more arrive, and scales down when a TaskManager is lost for good. Every failure restarts all tasks of such a
         job. Batch jobs always use `default`.
 
         Raises:
@@ -419,7 +421,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(scheduler=one_of(SchedulerType, chosen, "scheduler"))
 
     def set_resource_wait_timeout(self, timeout: Duration) -> Self:
-        """Set how long the adaptive scheduler waits for all slots before it starts a job with fewer: by default 10 s.
+        """Set how long the adaptive scheduler waits for all slots before it starts a job with fewer; 10 s by default.
 
         Raises:
             DurationError: `timeout` cannot be parsed.
@@ -427,7 +429,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(resource_wait_timeout=duration_ms(timeout, "resource wait timeout"))
 
     def set_rescale_cooldown(self, pause: Duration) -> Self:
-        """Set how long the adaptive scheduler waits after a rescale before it uses new slots: by default 30 s.
+        """Set how long the adaptive scheduler waits after a rescale before it uses new slots; 30 s by default.
 
         Raises:
             DurationError: `pause` cannot be parsed.
@@ -435,11 +437,11 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(rescale_cooldown=duration_ms(pause, "rescale cooldown"))
 
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
-        """Set how long a cancelled task may take to end.
+        """Set how long a cancelled task may take to terminate.
 
-        Every `interval` its bridge to Spark is asked again to stop. If the task has not ended after `timeout`, its
-        TaskManager terminates and is replaced; 0 means no limit. The bridge waits at most 30 s for code that blocks in
-        the driver, and then abandons it. The defaults shown are those of the cluster.
+        Every `interval` the task's bridge to Spark is asked again to stop. If the task has not terminated after
+        `timeout`, its TaskManager terminates and is replaced; 0 means no limit. The bridge waits at most 30 s for code
+        that blocks in the driver, and then abandons it. The parameter defaults are those of the cluster.
 
         Raises:
             DurationError: a duration cannot be parsed, or the interval is 0.
@@ -453,7 +455,7 @@ class StreamExecutionEnvironment(MigrationHints):
         """Fail a task whose stage makes no progress for `timeout`; 0, the default, means no limit.
 
         Progress is a Spark task that ends or a Spark job that starts: the timeout must be longer than the longest Spark
-        task. The task restarts as after any other failure, and the Spark job that hangs is cancelled.
+        task. The task restarts as after any other failure, and the hanging Spark job is cancelled.
 
         Raises:
             DurationError: `timeout` cannot be parsed.
@@ -461,7 +463,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(stage_timeout=duration_ms(timeout, "stage timeout"))
 
     def set_latency_tracking_interval(self, interval: Duration) -> Self:
-        """Make every source subtask send a latency marker each `interval`; 0, the default, sends none.
+        """Make every source subtask send a latency marker each `interval`; 0, the default, disables markers.
 
         A marker travels through the channels after the rows before it, and each vertex reports how long it took to
         arrive: in `details.vertices` of the client and in the display of `flykka run`. Markers do not wait in windows.
@@ -472,10 +474,10 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(latency_tracking_interval=duration_ms(interval, "latency tracking interval"))
 
     def set_rpc_timeout(self, timeout: Duration) -> Self:
-        """Set how long a TaskManager may take to acknowledge a deployment (`pekko.ask.timeout`; 10 s).
+        """Set how long a TaskManager may take to acknowledge a deployment (`pekko.ask.timeout`); 10 s by default.
 
         A task that is not acknowledged in time fails and restarts as after any other failure. If many tasks are
-        deployed together, the time counts from the last acknowledgement.
+        deployed together, the timeout starts at the last acknowledgement.
 
         Raises:
             DurationError: `timeout` cannot be parsed, or is 0.
@@ -491,9 +493,9 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Cancel a job if its client dies (`execution.shutdown-on-attached-exit`); by default the job continues.
 
-        The client sends a heartbeat every `heartbeat_interval` (default 30 s). If none arrives for `heartbeat_timeout`
-        (default 3 min), the job is cancelled and its exception history gives the reason. Jobs executed with
-        `attached=False` are not affected.
+        The client sends a heartbeat every `heartbeat_interval` (default 30 s). If no heartbeat arrives for
+        `heartbeat_timeout` (default 3 min), the job is cancelled and its exception history contains the reason. Jobs
+        executed with `attached=False` are not affected.
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0.
@@ -516,21 +518,21 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Set how a job restarts after a failure: see `RestartStrategies`.
 
-        The default is that of the cluster (`restart_strategy` of `get_execution_environment`). If that is not set
-        either, it is Flink 2's: `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without.
+        The default is the cluster's strategy (`restart_strategy` of `get_execution_environment`), else that of Flink 2:
+        `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without checkpoints.
 
         Raises:
-            ProgramError: this is not a restart strategy.
+            ProgramError: `strategy` is not a restart strategy.
         """
         check_restart_strategy(strategy)
         return self._set(restart_strategy=strategy)
 
     def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
-        """Set which tasks restart when one fails: those of its `region`, or all of them (`full`).
+        """Set which tasks restart when one fails: the tasks of its `region`, or all of them (`full`).
 
-        A region is a set of tasks that exchange rows while they run. Regions that consume its results restart too, and
-        so do regions whose results it reads if these are lost. The default is that of the cluster (`failover_strategy`
-        of `get_execution_environment`), or else `region`.
+        A region is a set of tasks that exchange rows while they run. Regions that consume the results of the failed
+        region restart too. If results that it reads are lost, the regions that produce them also restart. The default
+        is the cluster's strategy (`failover_strategy` of `get_execution_environment`), else `region`.
 
         Raises:
             ProgramError: there is no such strategy.
@@ -540,12 +542,12 @@ class StreamExecutionEnvironment(MigrationHints):
     def enable_approximate_local_recovery(self, enabled: bool = True) -> Self:
         """Keep the tasks upstream of a failed task running, and ACCEPT THAT ROWS ARE LOST with each failure.
 
-        Only the failed task and those downstream of it restart, from the last checkpoint. Lost are the rows in flight
-        to them and the rows that they have received since that checkpoint from tasks that keep running. No row is
-        published twice. As running tasks need not read anything again, a failure far downstream costs a few seconds
-        instead of the time since the checkpoint. Use it if results may be too small, as on a dashboard.
+        Only the failed task and its downstream tasks restart, from the last checkpoint. They lose the rows that are in
+        flight to them, and the rows that they have received since that checkpoint from tasks that keep running. No row
+        is published twice. As running tasks need not read anything again, a failure far downstream costs a few seconds
+        instead of the time since the checkpoint. Use this if results may be too small, as on a dashboard.
 
-        It requires a streaming job with aligned checkpoints, the failover strategy `region` and the schedule mode
+        The job must be a streaming job with aligned checkpoints, the failover strategy `region` and the schedule mode
         `EAGER`; other jobs are refused when they are executed.
         """
         return self._set(approximate_local_recovery=bool(enabled))
@@ -564,20 +566,20 @@ class StreamExecutionEnvironment(MigrationHints):
         initial_delay: Duration | None = None,
         max_concurrent_deletions: int | None = None,
     ) -> Self:
-        """Take a checkpoint every `interval`. Without this only a final one is taken, at the end of the input.
+        """Take a checkpoint every `interval`. Without this, only a final checkpoint is taken, at the end of the input.
 
-        Arguments that are not passed keep their values; the initial ones are those of docs/options.md or of an options
-        file. Numbers are milliseconds; an interval below 100 emits a warning, because seconds may have been meant.
+        Arguments that are not passed keep their values; the initial values are those of docs/options.md or of an
+        options file. Numbers are milliseconds; an interval below 100 emits a warning, because seconds may have been
+        meant.
 
         A checkpoint that takes longer than `timeout` is aborted. `min_pause` is the time between the end of one
         checkpoint and the start of the next. `tolerable_failures` consecutive checkpoints may fail before the job does
-        (`set_tolerable_checkpoint_failure_number`). The last `retained` completed checkpoints are retained; older ones
+        (`set_tolerable_checkpoint_failure_number`). The last `retained` completed checkpoints are retained. Older ones
         are deleted in the background, at most `max_concurrent_deletions` at a time, and no checkpoint starts while more
         than `max_concurrent` wait to be deleted.
 
-        The first checkpoint is taken `initial_delay` after the job starts to run and after each restart; `"random"`
-        draws it for each job between `min_pause` and `interval`. By default it is early, as nothing is published
-        before.
+        The first checkpoint is taken `initial_delay` after the job starts and after each restart; `"random"` draws it
+        for each job between `min_pause` and `interval`. By default it is early, because nothing is published before.
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0 and must not be.
@@ -614,29 +616,29 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
         """Set where checkpoints are stored: a path or fsspec address that the driver and the executors can reach.
 
-        The default is a temporary folder, which `close` deletes with its content.
+        The default is a temporary folder, which `close` deletes.
         """
         return self._set(checkpoint_dir=directory)
 
     def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
         """Set where savepoints go that are triggered without a directory: a path or an fsspec address.
 
-        Each gets a folder of its own, `savepoint-<job>-<...>`, which no job deletes and which may be moved.
+        Each savepoint gets its own folder, `savepoint-<job>-<...>`, which no job deletes and which may be moved.
 
         Raises:
-            ProgramError: it is empty.
+            ProgramError: `directory` is empty.
         """
         if not directory:
             raise ProgramError("the default savepoint directory must be a path, not an empty text")
         return self._set(savepoint_dir=directory)
 
     def set_archive_dir(self, directory: str | PathLike[str]) -> Self:
-        """Set where a job writes its archive for `flykka history` when it has ended: a path or an fsspec address.
+        """Set where an ended job writes its archive for `flykka history`: a path or an fsspec address.
 
-        The default is `archives` in the checkpoint directory; a job without a checkpoint directory writes none.
+        The default is `archives` in the checkpoint directory; a job without a checkpoint directory writes no archive.
 
         Raises:
-            ProgramError: it is empty.
+            ProgramError: `directory` is empty.
         """
         if not directory:
             raise ProgramError("the archive directory must be a path, not an empty text")
@@ -645,7 +647,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_checkpoint_fsync(self, enabled: bool) -> Self:
         """Set whether files are synced to disk before a checkpoint or published output refers to them; True by default.
 
-        Without it a job still survives killed processes, but a power failure may leave files empty.
+        With False, a job still survives killed processes, but a power failure may leave files empty.
         """
         return self._set(checkpoint_fsync=enabled)
 
@@ -653,9 +655,9 @@ class StreamExecutionEnvironment(MigrationHints):
         """Set whether the last checkpoints are retained when a job ends without being FINISHED; the enum or its name.
 
         `RETAIN_ON_CANCELLATION` (the default) retains them if the job is cancelled or fails, `DELETE_ON_CANCELLATION`
-        only if it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A stopped job always retains its last one, a finished job
-        none. In the temporary folder of an environment without `set_checkpoint_dir` they are retained only if
-        `RETAIN_ON_CANCELLATION` is set explicitly.
+        only if it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A stopped job always retains its last checkpoint, a
+        finished job never does. In the temporary folder of an environment without `set_checkpoint_dir`, checkpoints are
+        retained only if `RETAIN_ON_CANCELLATION` is set explicitly.
 
         Raises:
             ProgramError: there is no such retention.
@@ -665,8 +667,8 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_checkpoint_permissions(self, octal: int | str) -> Self:
         """Set the permissions of new folders of checkpoints, savepoints and archives, for example `0o750` or `"0750"`.
 
-        Files in them get the same without the execute bits. The default is `0o700`, independent of the umask. Existing
-        folders keep theirs. Object stores are not affected.
+        Files in these folders get the same permissions without the execute bits. The default is `0o700`, independent of
+        the umask. Existing folders keep their permissions. Object stores are not affected.
 
         Raises:
             ProgramError: the value is not a set of permissions.
@@ -677,13 +679,13 @@ class StreamExecutionEnvironment(MigrationHints):
             raise ProgramError(f"checkpoint permissions: {wrong}") from None
 
     def set_checkpointing_mode(self, mode: CheckpointingMode | str) -> Self:
-        """Set the guarantee for every row after a failure; the enum or its name.
+        """Set the consistency guarantee after a failure; the enum or its name.
 
-        `EXACTLY_ONCE`, the default, counts each row once. `AT_LEAST_ONCE` loses none, but may count rows of a fast
-        input twice, because no input waits for the barriers of the others.
+        With `EXACTLY_ONCE`, the default, each row is counted once. With `AT_LEAST_ONCE` no row is lost, but rows of a
+        fast input may be counted twice, because no input waits for the barriers of the others.
 
         Raises:
-            ProgramError: there is no such mode, or unaligned checkpoints are enabled and it is not EXACTLY_ONCE.
+            ProgramError: there is no such mode, or unaligned checkpoints are enabled and the mode is not EXACTLY_ONCE.
         """
         return self._set(checkpointing_mode=one_of(CheckpointingMode, mode, "checkpointing mode"))
 
@@ -694,14 +696,14 @@ class StreamExecutionEnvironment(MigrationHints):
         parallelism. Savepoints and the checkpoint of a stopped job are always aligned.
 
         Raises:
-            ProgramError: checkpoints may overlap (`max_concurrent`), or are not EXACTLY_ONCE.
+            ProgramError: checkpoints may overlap (`max_concurrent`), or the mode is not EXACTLY_ONCE.
         """
         return self._set(unaligned_checkpoints=enabled)
 
     def set_aligned_checkpoint_timeout(self, timeout: Duration) -> Self:
         """Start unaligned checkpoints as aligned ones, and switch if the alignment takes longer than `timeout`.
 
-        With 0, the default, they are unaligned from the start.
+        With 0, the default, checkpoints are unaligned from the start.
 
         Raises:
             DurationError: `timeout` cannot be parsed.
@@ -711,7 +713,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_tolerable_checkpoint_failure_number(self, number: int, *causes: CheckpointFailureReason | str) -> Self:
         """Set how many consecutive checkpoints may fail before the job fails, by cause or in general.
 
-        Without `causes` the number applies to all causes that have none of their own (0 by default). With them,
+        Without `causes` the number applies to all causes without a number of their own (0 by default). With `causes`,
         failures of each cause are counted separately; causes are values of `CheckpointFailureReason` or their names. A
         completed checkpoint resets the count. Checkpoints aborted by the job never count.
 
@@ -721,10 +723,10 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._tolerate(not_negative(number, "number of tolerable checkpoint failures"), causes)
 
     def set_fail_on_checkpointing_errors(self, fails: bool, *causes: CheckpointFailureReason | str) -> Self:
-        """Set whether a single checkpoint that fails for one of these causes fails the job; with False, none ever does.
+        """Set whether one checkpoint failure with these causes fails the job; with False, no number of failures does.
 
-        Without `causes` it applies to all causes that are not set otherwise. A job that fails this way restarts from
-        its last checkpoint if its restart strategy allows that.
+        Without `causes` the setting applies to all causes that are not set otherwise. A job that fails this way
+        restarts from its last checkpoint if its restart strategy allows that.
 
         Raises:
             ProgramError: there is no such cause.
@@ -745,9 +747,9 @@ class StreamExecutionEnvironment(MigrationHints):
     def from_checkpoint(self, checkpoint: str | PathLike[str] | None) -> Self:
         """Set the checkpoint from which the next job starts.
 
-        "auto", the default: where the last run of a job of this name stopped, as recorded in a checkpoint directory
-        that was set explicitly; the beginning of the input if there is no such run. A job that has finished, or whose
-        output exists in the folder of a sink without a checkpoint to continue from, is refused.
+        "auto", the default: the checkpoint of the last run of a job with this name, as recorded in a checkpoint
+        directory that was set explicitly; the beginning of the input if there is no such run. A job that has finished
+        is refused, and so is a job whose output exists in a sink's folder without a checkpoint to continue from.
 
         "latest": the newest completed checkpoint of any job in the checkpoint directory. Any other text is the path of
         a checkpoint: its folder or its `_metadata` file. None: the beginning of the input; refused if the folder of a
@@ -756,7 +758,7 @@ class StreamExecutionEnvironment(MigrationHints):
         The checkpoint is read when the job is executed. The job does not delete it, but may refer to its files.
 
         Raises:
-            ProgramError: it is empty.
+            ProgramError: `checkpoint` is empty.
         """
         if checkpoint is not None and not checkpoint:
             raise ProgramError(
@@ -768,13 +770,13 @@ class StreamExecutionEnvironment(MigrationHints):
     def from_savepoint(self, path: str | PathLike[str], allow_non_restored_state: bool = False) -> Self:
         """Start the next job from a savepoint.
 
-        `path` is its folder, which may have been moved, or its `_metadata` file; a checkpoint works too. The savepoint
-        is read when the job is executed, and does not change; it may be deleted once the job has completed a checkpoint
-        of its own. Operators find their state by uid. State without an operator is refused unless
-        `allow_non_restored_state` discards it; new operators start without state.
+        `path` is the savepoint's folder, which may have been moved, or its `_metadata` file; a checkpoint works too.
+        The savepoint is read when the job is executed, and does not change. It may be deleted once the job has
+        completed a checkpoint of its own. Operators find their state by uid. State without an operator is refused
+        unless `allow_non_restored_state` discards it; new operators start without state.
 
         Raises:
-            ProgramError: it is empty.
+            ProgramError: `path` is empty.
         """
         if not path:
             raise ProgramError("the savepoint to start from must be a path, not an empty text")
@@ -787,7 +789,7 @@ class StreamExecutionEnvironment(MigrationHints):
         refused if a folder does not belong to one of its sinks, or if a folder that is not listed contains its output.
 
         Raises:
-            ProgramError: no folder is passed, or an empty text.
+            ProgramError: no folder is passed, or a folder is an empty text.
         """
         if not folders or not all(folders):
             raise ProgramError("overwrite takes the folders of sinks, such as overwrite('errors')")
@@ -797,16 +799,16 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def _files(self) -> UserFiles:
-        """Registers files and copies them at once, for all jobs executed later."""
+        """The registered files, which are copied at once, for all jobs executed later."""
         return UserFiles(self._registry.files, self.spark, self._options.overrides.get("global_job_parameters", {}))
 
     def add_python_file(self, path: str | PathLike[str]) -> Self:
         """Let functions import a `.py` file, the modules of a folder, or a `.zip`, `.egg` or `.whl` file.
 
-        It is importable in Spark's Python workers and in the driver, and takes precedence over installed packages.
+        They are importable in Spark's Python workers and in the driver, and take precedence over installed packages.
 
         Raises:
-            ProgramError: it does not exist, or is none of these.
+            ProgramError: the file does not exist, or has another type.
         """
         self._files.add_python_file(path)
         return self
@@ -827,8 +829,8 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Install the packages of a requirements file for functions, in workers and in the driver.
 
-        pip installs them immediately, into a folder that is sent to the workers. With `requirements_cache_dir` they
-        come only from this folder, which `pip download` can fill.
+        pip installs them immediately, into a folder that is sent to the workers. With `requirements_cache_dir`,
+        packages come only from this folder, which `pip download` can fill.
 
         Raises:
             ProgramError: the file or the folder does not exist, or pip cannot install a requirement.
@@ -839,21 +841,21 @@ class StreamExecutionEnvironment(MigrationHints):
     def register_cached_file(self, path: str | PathLike[str], name: str) -> Self:
         """Make a file or folder available to functions, which get its local path from `ctx.get_cached_file(name)`.
 
-        It is a copy for the job and must not be changed.
+        The local path is a copy for the job and must not be changed.
 
         Raises:
-            ProgramError: it does not exist, or another file has the name.
+            ProgramError: the path does not exist, or another file has the name.
         """
         self._files.register_cached_file(path, name)
         return self
 
     def set_global_job_parameters(self, parameters: Mapping[str, str]) -> Self:
-        """Set texts that functions read by name from `ctx.global_job_parameters`; they replace those set before.
+        """Set strings that functions read by name from `ctx.global_job_parameters`, replacing earlier parameters.
 
         Parameters of the launcher (`--global-job-parameters`) take precedence.
 
         Raises:
-            ProgramError: a name or a value is not a text.
+            ProgramError: a name or a value is not a string.
         """
         self._files.set_global_job_parameters(parameters)
         return self
@@ -861,12 +863,12 @@ class StreamExecutionEnvironment(MigrationHints):
     # --- hooks that run in the driver ---------------------------------------------------------------------------------
 
     def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
-        """Run `hook` in the driver before each checkpoint of a job, and before a job starts from one.
+        """Run `hook` in the driver before each checkpoint of a job, and before a job starts from a checkpoint.
 
         Its state is stored in the checkpoint under its identifier. It is called for every job executed later.
 
         Raises:
-            ProgramError: it is not a hook, has no identifier, or another hook has the same identifier.
+            ProgramError: this is not a hook, has no identifier, or another hook has the same identifier.
         """
         try:
             added = self._registry.master_hooks.add(hook)
@@ -877,13 +879,13 @@ class StreamExecutionEnvironment(MigrationHints):
         return self
 
     def add_failure_enricher(self, enricher: FailureEnricher | str) -> Self:
-        """Let `enricher`, or the installed one of that name, label the failures of jobs that are executed later.
+        """Let `enricher`, or the installed enricher with that name, label the failures of jobs that are executed later.
 
-        A name is that of an entry point of the group `flykka.failure_enrichers`. The labels appear in the exception
+        A name is that of an entry point in the group `flykka.failure_enrichers`. The labels appear in the exception
         history. Enrichers run in the driver, outside the actors: their errors are logged and do not affect jobs.
 
         Raises:
-            ProgramError: it is not an enricher, declares no keys or keys of another enricher, or cannot be loaded.
+            ProgramError: this is not an enricher, declares no keys or keys of another enricher, or cannot be loaded.
         """
         try:
             self._registry.failure_enrichers.add(enricher)
@@ -906,9 +908,9 @@ class StreamExecutionEnvironment(MigrationHints):
         """Serve HTTP requests about the jobs at `PORT` or `HOST:PORT`, in the format of Flink's REST API.
 
         Port 0 selects a free port; without a host only this machine can connect. Any other host requires a token file,
-        whose token every request must carry. Without it only requests that change something need a token, `rest_token`,
-        or none with `no_token`. `connections_per_peer` is the limit for one address. The server starts with the
-        first job.
+        whose token every request must carry. Without a token file only requests that change something need a token,
+        `rest_token`; with `no_token` no request needs one. `connections_per_peer` limits the connections from one
+        address. The server starts with the first job.
 
         Raises:
             MissingExtraError: the extra `web` is not installed.
@@ -926,23 +928,23 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def rest_address(self) -> str | None:
-        """The URL of the REST interface; None if it is not enabled or not started yet."""
+        """The URL of the REST interface; None if REST is not enabled or not started yet."""
         return self._observation.rest_address
 
     @property
     def rest_token(self) -> str | None:
-        """The token for requests that change something; None if they need none, or the interface is not started yet."""
+        """The token for requests that change something; None if REST needs no token, or is not started yet."""
         return self._observation.rest_token
 
     def enable_open_telemetry(self, endpoint: str, *, interval: Duration = "30s") -> Self:
         """Export metrics, and checkpoints and restarts as spans, to an OTLP receiver over HTTP.
 
-        `endpoint` is its URL, for example `http://localhost:4318`. The export starts with the first job, on a thread of
-        its own, and ends with the cluster. An unreachable receiver is logged once and does not affect jobs.
+        `endpoint` is the receiver's URL, for example `http://localhost:4318`. The export starts with the first job, on
+        its own thread, and ends with the cluster. An unreachable receiver is logged once and does not affect jobs.
 
         Raises:
             MissingExtraError: the extra `otel` is not installed.
-            ProgramError: it is not a URL, or the interval cannot be parsed; or the cluster is running already.
+            ProgramError: `endpoint` is not a URL, or the interval cannot be parsed; or the cluster is running already.
         """
         self._observation.report(otel=endpoint, otel_interval=interval)
         return self
@@ -958,7 +960,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def task_manager_budget(self) -> str:
-        """A description of the resources declared for each TaskManager; empty if none are declared."""
+        """A description of the resources declared for each TaskManager; empty without declared resources."""
         return str(self._cluster_settings.resources)
 
     def __repr__(self) -> str:
@@ -983,10 +985,10 @@ class StreamExecutionEnvironment(MigrationHints):
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def get_stream_graph(self) -> StreamGraph:
-        """Return the graph of the operators defined since the last job that lead to a sink; this binds their code.
+        """Return the graph of the operators defined since the last job that lead to a sink, and fix their code.
 
         Raises:
-            ProgramError: there are none, or they cannot be connected as defined.
+            ProgramError: there are no such operators, or they cannot be connected as defined.
         """
         self._running.forget_ended()
         self._computed.free_finished()
@@ -995,7 +997,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return stream_graph(operators, self._registry, self.defaults, self._cluster_settings.all_slots)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
-        """Return the graph that `execute` submits, with chained operators. Raises as `get_stream_graph`."""
+        """Return the graph that `execute` submits, with chained operators. Raises the errors of `get_stream_graph`."""
         settings, cluster = self.job_settings, self._cluster_settings
         try:
             graph = job_graph(
@@ -1025,7 +1027,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
         """Run the operators defined since the last job, and wait until the job has ended.
 
-        Raises what `execute_async` raises, and `JobExecutionError` if the job fails.
+        Raises the errors of `execute_async`, and `JobExecutionError` if the job fails.
         """
         __tracebackhide__ = True
         return self.execute_async(job_name).wait()
@@ -1034,7 +1036,7 @@ class StreamExecutionEnvironment(MigrationHints):
         """Submit the operators defined since the last job, and return a client of the job.
 
         With `attached=False` the client receives no updates and requests the state of the job only on demand, which
-        suits jobs of very many tasks. With `ListeningBehaviour.EXECUTION_RESULT` it only receives the result.
+        suits jobs with very many tasks. With `ListeningBehaviour.EXECUTION_RESULT` it only receives the result.
 
         Raises:
             ProgramError: there are no operators, or they cannot be connected as defined.
@@ -1047,7 +1049,7 @@ class StreamExecutionEnvironment(MigrationHints):
         launch = current_launch()
         self.job_settings = launch.overridden(self.job_settings, self._options.overrides)
         launch.before_execute(self, job_name)
-        # Before an earlier job is ended: a program without operators must not replace one.
+        # Checked before an earlier job is ended, because a program without operators must not replace a job.
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
@@ -1075,8 +1077,8 @@ class StreamExecutionEnvironment(MigrationHints):
             remember_job(client, self)
             client.wait_submitted()
         except BaseException as failed:
-            # A job that has failed was accepted; after any other error it was not. A submitted one runs on after an
-            # interrupt, and releases its folders at its end.
+            # After a JobExecutionError the job had been accepted. After an interrupt a submitted job keeps running,
+            # and releases its folders when it ends.
             if client is None or isinstance(failed, Exception):
                 self._owners.release(start.job_graph.job_id, unused=not isinstance(failed, JobExecutionError))
             raise
@@ -1099,7 +1101,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return frozenset(operator.uid for operator in self._program.transformations)
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
-        """Close the environment of an earlier run of this cell; take over its Spark session and checkpoints."""
+        """Close the environment of the cell's earlier run; take over its Spark session and checkpoint folder."""
         if earlier is None or earlier is self:
             return
         self._checkpoint_folder.share(earlier._checkpoint_folder)
@@ -1111,12 +1113,12 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session; a new one if it was stopped and restarted during a job."""
+        """The Spark session; a new session if it was stopped and restarted during a job."""
         return self._session if self._data_plane is None else self._data_plane.sessions.current
 
     @property
     def cluster(self) -> LocalCluster:
-        """The local cluster; started now unless a job has already started it.
+        """The local cluster, which is started now unless a job has already started it.
 
         Raises:
             ClusterError: the number of slots depends on the first job, which has not been executed yet.
@@ -1147,11 +1149,11 @@ class StreamExecutionEnvironment(MigrationHints):
         self._close(concludes=True)
 
     def abandon(self) -> None:
-        """Close without ending the application: with high availability, the next run continues its jobs."""
+        """Close without ending the application: with high availability, the next run continues the jobs."""
         self._close(concludes=False)
 
     def _exit(self, end: EndOfScript) -> None:
-        """Close at the exit of the interpreter; this ends the application only if the script ran to its end."""
+        """Close the environment at interpreter exit; this ends the application only if the script ran to its end."""
         self._close(concludes=end.was_reached())
 
     def _close(self, *, concludes: bool) -> None:

@@ -1,4 +1,4 @@
-"""JobSettings: what an environment sets for its jobs. The setters are methods of the environment."""
+"""JobSettings: the settings that an environment applies to its jobs. The setters are methods of the environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JobSettings:
     """Settings of an environment's jobs; `start` applies to the next job only.
 
     `is_retention_set` is True if the user set the retention. Jobs without a `failover_strategy` or `restart_strategy`
-    use those of the cluster. A timeout or interval of 0 means none.
+    use those of the cluster. A timeout or interval of 0 means that it is disabled.
 
     Raises:
         ProgramError: unaligned checkpoints are combined with settings that they do not support.
@@ -70,17 +70,17 @@ class JobSettings:
             )
 
     def with_field(self, path: str, value: object) -> JobSettings:
-        """Return these settings with another value of one field: `stage_timeout_ms`, or `checkpointing.interval_ms`."""
+        """Return the settings with another value in one field, such as `checkpointing.interval_ms`."""
         name, _, inner = path.partition(".")
         changed: Any = replace(getattr(self, name), **{inner: value}) if inner else value
         return replace(self, **{name: changed})
 
     def with_runtime_mode(self, mode: RuntimeExecutionMode | str) -> JobSettings:
-        """Return these settings with a runtime mode, the enum or its name. Raises `ProgramError`."""
+        """Return the settings with a runtime mode, given as enum or name. Raises `ProgramError`."""
         return self.with_field("defaults.runtime_mode", one_of(RuntimeExecutionMode, mode, "runtime mode"))
 
     def with_retention(self, retention: ExternalizedCheckpointRetention | str) -> JobSettings:
-        """Return these settings with a retention set by the user, the enum or its name. Raises `ProgramError`."""
+        """Return the settings with a retention set by the user, given as enum or name. Raises `ProgramError`."""
         chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         return replace(self.with_field("checkpointing.retention", chosen), is_retention_set=True)
 

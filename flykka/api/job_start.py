@@ -1,7 +1,7 @@
-"""Finds the traces of earlier runs of a job, and starts the job as `continuation.py` decides.
+"""Collects the traces of a job's earlier runs, and starts the job as `continuation.py` decides.
 
 The traces are the record of the last run in the checkpoint directory, the checkpoint that it left, and the folders of
-the job's sinks. Ownership of all of them is acquired first, so that no other process runs the job meanwhile.
+the job's sinks. Ownership of these folders is acquired first, so that no other process runs the job meanwhile.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class JobStart:
     """False if the job has ended already and only its result is returned."""
 
     def note(self) -> None:
-        """Record that the job runs, for the next run."""
+        """Record for the next run that the job is running."""
         if not self.runs:
             return
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
@@ -75,23 +75,23 @@ class JobStart:
         try:
             CheckpointStorage.of(checkpointing).record_run(run)
         except OSError as refused:
-            # The job was accepted and is running: this is no reason to fail it.
+            # The job was accepted and is running, so a missing record must not fail it.
             logger.warning(
                 "job %r cannot be continued automatically: writing its run failed: %s", run.job_name, refused
             )
 
 
 class JobStarts:
-    """Prepares the starts of the jobs of one environment; used by the thread that executes them."""
+    """Prepares the starts of one environment's jobs; used only by the thread that executes them."""
 
     def __init__(self, registry: CodeRegistry, owners: JobOwners) -> None:
         self._registry, self._owners = registry, owners
         self._owned = JobId("")
-        # With the notebook cell execution that submitted it, if any.
+        # Each client comes with the notebook cell execution that submitted it, if any.
         self._last: dict[str, tuple[JobClient, int | None]] = {}
 
     def remember(self, client: JobClient) -> None:
-        """Remember the last submitted job of each name."""
+        """Remember a job as the last submitted job with its name."""
         self._last[client.job_name] = client, running_cell()
 
     def prepare_start(
@@ -106,8 +106,8 @@ class JobStarts:
     ) -> JobStart:
         """Acquire the folders of a job, decide and report how it starts, and delete the output to be overwritten.
 
-        `was_named`: the checkpoint directory was set by the user or belongs to a store, and is not a temporary folder.
-        `cluster` is started only if a high-availability store must be asked or output must be deleted.
+        `was_named`: the checkpoint directory was set by the user or belongs to a store, so it is not temporary.
+        `cluster` is started only to query a high-availability store or to delete output.
 
         Raises:
             CheckpointError: the checkpoint does not exist, cannot be read or does not fit (the error names the
@@ -140,7 +140,8 @@ class JobStarts:
             check_restorable(checkpoint, job_graph, allow_non_restored_state=settings.start.allow_non_restored_state)
             restore_path = checkpoint.path
         if not has_store:
-            # First of all: while another process runs the job, everything examined below may change.
+            # The folders are acquired first, because another process that runs the job could change everything
+            # examined below.
             self._acquire_folders(job_graph, session, shares=not was_named)
         if has_store:
             identified = self._identify(settings, job_graph, restore_path, cluster(), session)
@@ -210,7 +211,7 @@ class JobStarts:
         cluster: LocalCluster,
         session: SparkSession,
     ) -> IdentifiedJob:
-        """Look up the job in the high-availability store, and return it with the id that it has there."""
+        """Look up the job in the high-availability store, and return it with its id in the store."""
 
         def notify_and_warm_up(text: str) -> None:
             current_launch().notify(text)
@@ -237,13 +238,13 @@ class JobStarts:
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
-        """Return True if a job of this name has reached the end of its input in this environment."""
+        """Return True if a job with this name has finished in this environment."""
         last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
 
 def describe(checkpoint: CompletedCheckpoint) -> str:
-    """Describe a checkpoint that a job continues from: its number, its time and its path."""
+    """Describe the checkpoint that a job continues from: its number, time and path."""
     taken_at = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
     when = f"{taken_at:%H:%M:%S}" if taken_at.date() == datetime.now().date() else f"{taken_at:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
@@ -261,9 +262,9 @@ def _warn_of_other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph
 class _TraceSearch:
     """Searches for the traces of a job: its last run, its last checkpoint, and the contents of its sinks' folders.
 
-    With `follows_itself`, a job of this name has already finished in this environment (in a notebook: in this execution
-    of the cell), so running it again is intended. If the record of the last run does not count, it is read anyway (see
-    `RunTraces`).
+    With `follows_itself`, a job with this name has already finished in this environment (in a notebook: in this
+    execution of the cell), so running it again is intended. The record of the last run is read even if it does not
+    decide the start (see `RunTraces`).
     """
 
     def __init__(
@@ -299,9 +300,9 @@ class _TraceSearch:
         )
 
     def orphan(self) -> JobId | None:
-        """Return the last run if it was killed before its first checkpoint: its staged output will never be published.
+        """Return the last run if it was killed before its first checkpoint: its staged output is never published.
 
-        A run that has a checkpoint may be continued by this run or a later one.
+        The output of a run with a checkpoint may still be published by a run that continues it.
         """
         run = self._last_run
         if run is None or run.status is not None or run.job_id == self._job_graph.job_id:
@@ -315,11 +316,11 @@ class _TraceSearch:
 
     @cached_property
     def _running(self) -> tuple[RunningJob, ...]:
-        """Queried lazily, because it asks other processes."""
+        """Queried lazily, because the query asks other processes."""
         return running_jobs()
 
     def _state(self, run: JobRun | None) -> LastRunState:
-        """The state of the last run. Its folder is owned: if it is still running, it is running in this environment."""
+        """The state of the last run. Its folder is owned, so it can only be running in this environment."""
         state = last_run_state(run, is_there=run is not None and self._storage.has_job(run.job_id))
         if run is None or run.status is not None or state is not LastRunState.LEFT_OFF:
             return state
@@ -327,7 +328,7 @@ class _TraceSearch:
         return LastRunState.RUNS_HERE if runs else state
 
     def _last_checkpoint(self, run: JobRun | None) -> str | None:
-        """The last checkpoint of the last run; the newest one if an older version has recorded no run."""
+        """The last checkpoint of the last run; if an older version recorded no run, the newest checkpoint."""
         if self._job_graph.job_type is JobType.BATCH:
             return None
         if run is None:
@@ -335,13 +336,13 @@ class _TraceSearch:
         own = run.checkpoint_path if run.status is not None else self._storage.latest(run.job_id)
         if own is not None or run.status is JobStatus.FINISHED:
             return own
-        # It has published nothing beyond the checkpoint from which it started, unless that checkpoint records a
-        # successor.
+        # The last run has published nothing beyond the checkpoint from which it started, unless that checkpoint
+        # records a successor.
         has_gone_on = run.restore_path is not None and self._storage.continued_by(run.restore_path) is not None
         return None if has_gone_on else run.restore_path
 
     def _checkpoint(self, path: str | None) -> tuple[CompletedCheckpoint | None, str | None]:
-        """Return the checkpoint to continue from, or the reason why that is impossible."""
+        """Return the checkpoint to continue from, or the reason why the job cannot."""
         if path is None:
             return None, None
         try:

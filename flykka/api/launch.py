@@ -1,7 +1,7 @@
-"""Options that a launcher sets for the environments of an app, and the events that it receives from them.
+"""Options that a launcher sets for the environments of an app, and the app's events that it receives.
 
-`flykka run` is such a launcher. Its options override those that the app sets for an environment, but not those of a
-single operator. Without a launcher environment variables take that place.
+`flykka run` is a launcher. Its options override those that the app sets for an environment, but not those of a single
+operator. Without a launcher, the options come from environment variables.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from flykka.messages.attempt.answers import WorkProgress
 
 Look = Callable[[], "tuple[WorkProgress, ...]"]
-"""Asks Spark for the progress of the work of a job. May block, and raises errors of Py4J if Spark is gone."""
+"""Returns the progress of a job's Spark work. May block, and raises errors of Py4J if Spark has stopped."""
 
 _OF_FIRST_JOB = {name for name, option in OPTIONS.items() if option.group is OptionGroup.START} - {"fresh"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """Options of every environment, by name; options that are missing are left to the app.
+    """Options of every environment, by name; all other options are left to the app.
 
-    Those of the start, except `fresh`, apply only to the first job. A `config_file` replaces the file that is searched
-    for by default. If no address of the REST interface is set and the launcher `offers_rest`, it gets a free port.
+    Start options, except `fresh`, apply only to the first job. `config_file` replaces the options file that is searched
+    for by default. If no REST address is set and the launcher `offers_rest`, REST gets a free port.
     """
 
     values: Values = field(default_factory=dict)
@@ -52,16 +52,16 @@ class LaunchOptions:
     offers_rest: bool = False
 
     def overrides(self) -> Values:
-        """Merge these values over those of environment variables. Raises `ConfigurationError`."""
+        """Return these values merged with those of environment variables. Raises `ConfigurationError`."""
         return merged(environment_values(os.environ), self.values)
 
     def file(self) -> Path | None:
-        """Find the file with the defaults, if there is one. Raises `ConfigurationError`."""
+        """Return the options file, or None. Raises `ConfigurationError`."""
         override = {} if self.config_file is None else {CONFIG_FILE_VARIABLE: self.config_file}
         return configuration_file({**os.environ, **override}, Path.cwd())
 
     def all_values(self) -> Values:
-        """Return the values in effect for an app that sets none. Raises `ConfigurationError`."""
+        """Return the values in effect for an app that sets no options. Raises `ConfigurationError`."""
         file = self.file()
         return merged({} if file is None else file_values(file), self.overrides())
 
@@ -76,7 +76,7 @@ class Launch:
     """True if command-line options, not setters in Python, decide from which checkpoint a job starts."""
 
     only_plans = False
-    """True if no job is run, so that Spark has little to do and should start quickly."""
+    """True if jobs are only planned and not run, so that Spark has little to do and should start quickly."""
 
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
@@ -92,9 +92,9 @@ class Launch:
         """Return the options of another environment, before its program sets any.
 
         Raises:
-            ConfigurationError: those of a file or of environment variables are wrong.
+            ConfigurationError: an option in a file or an environment variable is invalid.
         """
-        # Converting options to settings loads Spark, and the help of `flykka run` should not wait for that.
+        # Imported here because the import loads Spark, which the help of `flykka run` should not wait for.
         from flykka.api.configuration.resolved_options import EnvironmentOptions
 
         self._number += 1
@@ -109,7 +109,7 @@ class Launch:
         return EnvironmentOptions(_numbered(defaults, number), _numbered(self.options.overrides(), number))
 
     def notify(self, text: str) -> None:
-        """Print a message to the user. A notebook shows the error stream in red, as a failure."""
+        """Print a message to stderr; in a notebook to stdout, because it shows stderr in red, as a failure."""
         print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
@@ -124,7 +124,7 @@ class Launch:
         """Handle the creation of an environment."""
 
     def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
-        """Handle a call of `execute`, before the operators of the environment become a job of this name."""
+        """Handle a call of `execute`, before the environment's operators become the job `job_name`."""
 
     def job_submitted(
         self,
@@ -137,8 +137,8 @@ class Launch:
     ) -> None:
         """Handle a submitted job; `keeps_checkpoints` is True if its checkpoint folder outlives the environment.
 
-        `look` asks Spark for the progress of the job's long-running work. The address of the page is printed once; with
-        the token only on a terminal, because other output may be stored in a log.
+        `look` returns the progress of the job's long-running Spark work. The address of the web page is printed once,
+        with the token only on a terminal, because other output may be stored in a log.
         """
         if rest_address is not None:
             is_seen = sys.stdout.isatty() and sys.stderr.isatty()
@@ -146,7 +146,7 @@ class Launch:
             self._notify_once(f"web page and REST interface at {rest_address}{link}")
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """Handle the error-free end of the `with` statement of an environment, before the environment is closed."""
+        """Handle the error-free end of an environment's `with` statement, before the environment is closed."""
 
     def _notify_once(self, text: str) -> None:
         if text not in self._printed:
@@ -155,7 +155,7 @@ class Launch:
 
 
 def _numbered(values: Values, number: int) -> Values:
-    """Adapt the values to the environment of this number, from 1: each has its own record, store and address."""
+    """Adapt the values for environment `number`, from 1, so that each one has its own trace file, store and address."""
     if number == 1:
         return values
     own = dict(values)
@@ -185,7 +185,7 @@ def current_launch() -> Launch:
 @contextmanager
 def launched(launch: Launch) -> Iterator[None]:
     """Make every environment of this process, on any thread, belong to `launch`."""
-    # A global and not a context variable: an app may create its environments on other threads.
+    # A global rather than a context variable, because an app may create its environments on other threads.
     global _current
     before, _current = _current, launch
     try:

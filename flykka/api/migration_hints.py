@@ -1,6 +1,6 @@
-"""Hints for names of PySpark and Flink that flykka spells differently or does not have, shown in errors.
+"""Hints in errors for names that PySpark or Flink has, and that flykka spells differently or lacks.
 
-They are in `migration_hints.toml`, which is read when the first one is needed.
+They are read from `migration_hints.toml` when the first hint is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 @cache
 def hints(table: str) -> Mapping[str, str]:
-    """Return the hints of one table, by name; a line of the file may give several names the same hint."""
+    """Return the hints of one table, by name; an entry of the file may give several names the same hint."""
     read = tomllib.loads(files(__package__).joinpath("migration_hints.toml").read_text(encoding="utf-8"))
     phrases = {name: Template(phrase).safe_substitute(read["phrases"]) for name, phrase in read["phrases"].items()}
     if table == "behind_windows":
@@ -28,27 +28,27 @@ def hints(table: str) -> Mapping[str, str]:
 
 def import_hint(name: str) -> str | None:
     """Return the hint for a name that `flykka` does not have, or None."""
-    # Imported only when needed: Python also calls this for each submodule of flykka that is not loaded yet.
+    # Imported only when needed: Python also calls this function for each submodule of flykka that is not loaded yet.
     if name.endswith("Error") and hasattr(import_module("flykka.errors"), name):
         return f"errors are in flykka.errors: from flykka.errors import {name}"
     return hints("imports").get(name)
 
 
 class MigrationHints:
-    """Adds a hint to the `AttributeError` for a name that PySpark or Flink has and the class has not."""
+    """Adds a hint to the `AttributeError` for a name that only PySpark or Flink has."""
 
     __slots__ = ()
     _hint_tables: ClassVar[tuple[str, ...]] = ()
-    """The tables of hints to search, in this order."""
+    """The tables of hints, in search order."""
 
-    # Hidden from type checkers: they would accept every name.
+    # Hidden from type checkers, which would otherwise accept every name.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
             if not name.startswith("_") and (hint := hint_for(type(self), name)) is not None:
-                # Without `obj`, Python adds no guess of its own.
+                # Without `obj`, Python does not append its own suggestion.
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: {hint}", name=name)
-            # Raises Python's own error with its suggestion; also the error of a property whose code raised it.
+            # Raises Python's own error with its suggestion, or the error raised by the code of a property.
             return object.__getattribute__(self, name)
 
 

@@ -1,6 +1,6 @@
-"""Notebook cells that are run again: the operators and the job of a cell replace those of its earlier run.
+"""Lets a notebook cell that is run again replace the operators and the job of its earlier run.
 
-This applies only in IPython. In a plain program two jobs of one name are two jobs.
+This applies only in IPython. In a plain program, two jobs with the same name are independent.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
 
 ENDING_TIMEOUT = 60.0
-"""Seconds for a job to stop, and then to be cancelled: a running Spark stage may not react at once."""
+"""Seconds to wait for a job to stop, and then again for its cancellation, as a Spark stage may react late."""
 
 Written = dict[str, tuple["Transformation", ...]]
-"""Sources and jobs of the last run of each cell, by the id of the cell."""
+"""The operators that the last run of each cell defined, by cell id."""
 
 
 class Cells:
-    """Tracks which cell of a shell defines which operators.
+    """Records which cell of a shell defines which operators.
 
-    Only cells with an id are tracked: JupyterLab, Notebook 7 and VS Code provide one.
+    Only cells with an id are recorded: JupyterLab, Notebook 7 and VS Code provide ids.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -70,7 +70,7 @@ _cells: Cells | None = None
 
 
 def follow_cells(environment: StreamExecutionEnvironment) -> None:
-    """In IPython, make cells that are run again replace the operators that they defined in this environment."""
+    """In IPython, let a cell that is run again replace the operators that it defined in this environment."""
     global _cells
     shell = interactive_shell()
     if shell is None:
@@ -80,28 +80,29 @@ def follow_cells(environment: StreamExecutionEnvironment) -> None:
     _cells.add_environment(environment)
 
 
-# The newest job of each name, and the environment that submitted it. If the cell rebinds the variable of that
+# The newest job with each name, and the environment that submitted it. If the cell rebinds the variable of that
 # environment, this is the only reference to it, and its cluster is still running.
 _newest: dict[str, tuple[JobClient, StreamExecutionEnvironment]] = {}
 
 
 def keep_checkpoints(environment: StreamExecutionEnvironment) -> None:
-    """In IPython, retain checkpoints of cancelled jobs, even in a temporary folder.
+    """In IPython, retain the checkpoints of cancelled jobs, even in a temporary folder.
 
-    A job that cannot be stopped is cancelled when its cell is run again, and the next job is to continue from there.
+    A job that cannot be stopped is cancelled when its cell is run again, and the next job continues from its
+    checkpoint.
     """
     if interactive_shell() is not None:
         environment.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
 
 
 def remember_job(job: JobClient, environment: StreamExecutionEnvironment) -> None:
-    """Remember the newest job of each name, in IPython only."""
+    """Remember the newest job with each name, in IPython only."""
     if interactive_shell() is not None:
         _newest[job.job_name] = job, environment
 
 
 def end_earlier_job(name: str) -> StreamExecutionEnvironment | None:
-    """End the job of this name if it is still running, as `end_job` does; return its environment."""
+    """End the running job with this name, as `end_job` does, and return its environment."""
     if name not in _newest:
         return None
     job, environment = _newest[name]
@@ -111,9 +112,9 @@ def end_earlier_job(name: str) -> StreamExecutionEnvironment | None:
 
 
 def end_job(job: JobClient, timeout: float) -> None:
-    """Stop a job with a last checkpoint, from which the next one continues; cancel it if that fails.
+    """Stop a job with a final checkpoint, from which the next job continues; cancel it if that fails.
 
-    Each of the two may take `timeout` seconds.
+    Stopping and cancelling may each take `timeout` seconds.
 
     Raises:
         TimeoutError: the job has not ended in time.
@@ -131,7 +132,7 @@ def end_job(job: JobClient, timeout: float) -> None:
             return
     else:
         print(f"{status}: cancelling it", flush=True)
-    # The job may have ended by itself.
+    # The job may have ended meanwhile.
     with suppress(JobCancellationError):
         job.cancel(timeout)
     with suppress(JobExecutionError):

@@ -1,4 +1,4 @@
-"""Options for the resources of TaskManagers and of operators: cores, and sizes of memory."""
+"""Options for the resources of TaskManagers and operators: cores and memory sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 
 _MIB = 1 << 20
 _BYTES_PER_BUFFER = 1 << 20
-"""Network memory per buffer if only the memory is declared. Flink's buffers have 32 KiB, but do not hold a whole batch.
-"""
+"""Network bytes per buffer, if only the memory is declared. Flink's have 32 KiB, but need not hold a whole batch."""
 
 
 def resource_spec(
@@ -37,7 +36,7 @@ def declared_resources(
     """Return the resources of each TaskManager, and the network settings derived from them.
 
     Raises:
-        ProgramError: a value is not a size, the parts of the memory exceed the whole, or nothing is left for the
+        ProgramError: a value is not a size, the parts of the memory exceed the total, or no memory remains for the
             slots.
     """
     memory_mib = _mib(memory, "memory of a TaskManager")

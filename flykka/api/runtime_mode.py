@@ -29,11 +29,10 @@ class RuntimeExecutionMode(StrEnum):
 
 
 def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformation]) -> JobType:
-    """Return the type of the job that a program of these operators becomes.
+    """Return the job type of a program with these operators.
 
     Raises:
-        ProgramError: an unbounded source in BATCH mode, or a cached stream in a streaming job; the error names
-            it.
+        ProgramError: an unbounded source in BATCH mode, or a cached stream in a streaming job; the error names it.
     """
     transformations = tuple(transformations)
     unbounded = [operator for operator in transformations if is_unbounded(operator)]

@@ -1,4 +1,4 @@
-"""Files, Python packages and parameters for the functions of a program, as its environment registers them."""
+"""Files, Python packages and parameters that an environment registers for its functions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """Registers files with their names and the user's line; `launch_parameters` override those of the program.
+    """Registers files with their names and the calling line; `launch_parameters` override those of the program.
 
-    The methods are those of the environment, and raise `ProgramError` as these do.
+    The methods are those of the environment, and raise `ProgramError` in the same cases.
     """
 
     files: RegisteredFiles
@@ -78,5 +78,5 @@ def _checked_name(name: object, what: str) -> str:
 
 
 def _call(verb: str, path: str | PathLike[str], *others: str) -> str:
-    """Format the call for errors: `register_cached_file('cities.csv', 'cities') (app.py:12)`."""
+    """Format a call for errors: `register_cached_file('cities.csv', 'cities') (app.py:12)`."""
     return f"{verb}({', '.join(map(repr, (fspath(path), *others)))}) ({call_site()})"

@@ -1,4 +1,4 @@
-"""The command line: one module per command, loaded when the command is typed.
+"""The command line: one module per command, which is loaded when the command is run.
 
 Not here: displays (`console`, `views`, `traces`), and the work itself (`api`, `client`).
 """

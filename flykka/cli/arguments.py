@@ -1,4 +1,4 @@
-"""Shared parts of command lines: loading of commands, and parsing of arguments."""
+"""Shared code of the command lines: loads commands, and parses arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of one command, whose module is loaded when the command is typed: `flykka --help` loads none.
+    """The parser of one command. Its module is loaded when the command is run, so `flykka --help` loads no command.
 
     The module's `configure(parser)`, or a function specified as `module:function`, describes the command and adds its
-    arguments. The `run` that it sets is called with the parsed arguments, and returns the exit code.
+    arguments. It also sets the function `run`, which is called with the parsed arguments and returns the exit code.
     """
 
     module: str | None = None
@@ -37,7 +37,7 @@ def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[s
 
 
 def describe(parser: argparse.ArgumentParser, description: str, epilog: str = "", **more: Any) -> None:
-    """Set the texts before and after the arguments in the help, and `more` settings of the parser."""
+    """Set the description and epilog of the help, and `more` settings of the parser."""
     parser.description, parser.epilog = description, epilog
     for setting, value in more.items():
         setattr(parser, setting, value)
@@ -52,7 +52,7 @@ def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Add `--import`: no module is imported because a trace names it, except flykka's own."""
+    """Add `--import`, because modules other than flykka's are not imported just because a trace names them."""
     modules = "import this module, which declares actors or messages of the trace; may be given several times"
     parser.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
 
@@ -64,7 +64,7 @@ def at_least_one(text: str) -> int:
 
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option of all commands that can use a cached plan of an app."""
+    """Add the option for commands that can use a cached plan of an app."""
     parser.add_argument(
         "--no-cache", action="store_true", help="run the app up to its first execute(), even if its plan is cached"
     )

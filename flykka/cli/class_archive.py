@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    # Loading this takes half a second, and `--help` should not wait for it.
+    # Imported here because the import takes half a second, which `--help` should not wait for.
     from flykka.spark_bridge.session.class_archive import class_archive
 
     archive = class_archive()
@@ -41,7 +41,7 @@ def _record(arguments: argparse.Namespace) -> int:
         return OK
     print("recording the classes that Spark loads, which takes about 20 seconds", flush=True)
     archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # If two processes record at the same time, the later one replaces a complete file by a complete file.
+    # If two processes record at the same time, each replaces the complete file by a complete file.
     new = archive.with_suffix(f".{os.getpid()}")
     try:
         training = subprocess.run(

@@ -1,4 +1,4 @@
-"""A process that runs a small job so that its JVM records the classes that Spark loads: `... FILE`."""
+"""Runs a small job in a separate process, so that the JVM records the classes that Spark loads: `... FILE`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flykka connectors`: lists the available sources and sinks, and what to install for those that need more."""
+"""`flykka connectors`: lists the available sources and sinks, and what to install for the unavailable ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _show(arguments: argparse.Namespace) -> int:
         sink = "" if each.sink is None else f"{each.sink}\n{each.writes}"
         missing = "" if each.is_installed else f"pip install 'flykka\\[{each.extra}]'"
         table.add_row(each.name, source, sink, missing)
-    # A pipe has no width, and nothing should be truncated there.
+    # A pipe has no width, so nothing should be truncated.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print(table)
     return OK

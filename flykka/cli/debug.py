@@ -80,7 +80,7 @@ def debug(arguments: argparse.Namespace) -> int:
 
 
 def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)
@@ -98,9 +98,9 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 class Debugger(cmd.Cmd):
-    """The prompt of `flykka debug`: its commands and their output. All its information comes from a `ReplaySession`.
+    """The prompt of `flykka debug`: its commands and their output. All data comes from a `ReplaySession`.
 
-    It reads from a terminal with editing and history, or from a pipe line by line with an echo.
+    The prompt reads from a terminal with editing and history, or from a pipe line by line with an echo.
     """
 
     def __init__(self, session: ReplaySession, breakpoints: Iterable[Breakpoint] = ()) -> None:
@@ -135,21 +135,19 @@ class Debugger(cmd.Cmd):
     def write_line(self, text: str) -> None:
         print(text, file=self.stdout)
 
-    # The loop
-
     @property
     def prompt(self) -> str:  # type: ignore[override]
         turn = self._session.turn
         return f"({'beginning' if turn is None else f'turn {turn.sequence}'}) "
 
     def precmd(self, line: str) -> str:
-        """Echo input from a pipe, so that the output reads as on a terminal."""
+        """Echo input from a pipe, so that the output looks as in a terminal."""
         if not self._interactive and line != "EOF":
             self.write_line(line)
         return line
 
     def onecmd(self, line: str) -> bool:
-        """Run a command; print the reason if it is refused."""
+        """Run a command; if it is refused, print the reason."""
         try:
             return super().onecmd(line)
         except ReplaySessionError as refusal:
@@ -157,7 +155,7 @@ class Debugger(cmd.Cmd):
             return False
 
     def emptyline(self) -> bool:
-        """Repeat the last command on a terminal, as debuggers do."""
+        """Repeat the last command in a terminal, as debuggers do."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:
@@ -172,8 +170,6 @@ class Debugger(cmd.Cmd):
     def do_EOF(self, _words: str) -> bool:
         self.write_line("")
         return True
-
-    # Moving
 
     def do_step(self, words: str) -> None:
         self._show_step(self._session.step(_number(words, 1)))
@@ -208,8 +204,6 @@ class Debugger(cmd.Cmd):
 
     def do_clear(self, _words: str) -> None:
         self._breakpoints.clear()
-
-    # Looking
 
     def do_list(self, words: str) -> None:
         count = _number(words, _AROUND)
@@ -261,7 +255,7 @@ class Debugger(cmd.Cmd):
         self._show_step(step or self._session.here)
 
     def _is_part(self, path: str) -> bool:
-        """Return True if `path` is a part of the turn's actor, and not an actor."""
+        """Return True if `path` is a field of the actor's state, and not the path of an actor."""
         paths = {*self._session.actors(), *self._session.boundary}
         if self._session.turn is None or f"/user/{path}" in paths:
             return False

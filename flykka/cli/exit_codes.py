@@ -12,9 +12,7 @@ CANCELLED = 130
 """The exit code of shells for a process ended by Ctrl-C: 128 plus the number of SIGINT."""
 
 DIFFERENT, UNREADABLE, BROKEN = 1, 2, 3
-"""For commands on recorded and simulated runs: a difference (a replay has diverged, an invariant is violated, two runs
-differ); a file cannot be read or written; an internal error of the command.
-"""
+"""For commands on traces and simulations: a difference or violation, an unusable file, an internal error."""
 
 EXIT_CODES = """exit codes:
   0    every job has finished or was stopped
@@ -40,5 +38,5 @@ def broken(what: str) -> int:
 
 
 def print_no_more() -> None:
-    """Discard what Python flushes at its end: the reader, for example `head`, has closed the pipe."""
+    """Discard the output that Python flushes at exit, because the reader, for example `head`, has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`flykka history`: the web page and the REST interface for ended jobs, from their archives."""
+"""`flykka history`: serves the web page and the REST interface for ended jobs, from their archives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def serve_history(options: argparse.Namespace) -> int:
     except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
     assert settings is not None, "there is a default"
-    # These imports need the extra.
+    # Imported here because these modules need the extra.
     from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.server import RestServer

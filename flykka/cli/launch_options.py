@@ -1,4 +1,4 @@
-"""The options of a launch and of environments, from a command line together with a file and environment variables."""
+"""Combines the options of a launch and of environments from the command line, a file and environment variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def add_option(
     group: argparse._ArgumentGroup | argparse.ArgumentParser, option: ConfigOption, default: str | None = None
 ) -> None:
-    """Add an option under its name; it is None if missing, and `default` describes what applies then."""
+    """Add an option under its name; its value is None if missing, and `default` describes the default in the help."""
     fallback = default or f"as set by the app, else {option.meaning.default}"
     what = f"{option.meaning.description} (default: {fallback})".replace("%", "%%")
     if option.form.read is flag:
@@ -58,9 +58,9 @@ def _reader(option: ConfigOption) -> Any:
 
 
 def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()) -> LaunchOptions:
-    """Return the options of a launch, `without` those that this command handles itself.
+    """Return the options of a launch, except the options `without`, which the command handles itself.
 
-    Ends the command with a usage error if they contradict each other, or if a file or a variable has an invalid value.
+    If they contradict each other, or a file or variable has an invalid value, exit with a usage error.
     """
     # Imported here because commands that only parse options do not start a launch.
     from flykka.api.launch import LaunchOptions

@@ -1,4 +1,4 @@
-"""The command `flykka`."""
+"""The `flykka` command: its subcommands, and the entry point of its script."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _NEGATIVE = re.compile(r"-\d.*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit code. Raises SystemExit, as argparse does, if it is wrong."""
+    """Run a command line and return the exit code. Raises SystemExit, as argparse does, for a usage error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     ours, theirs = _split(words)
     parser = _parser()
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into those before `--` and those after it."""
+    """Split arguments at `--`."""
     if "--" not in words:
         return words, []
     place = words.index("--")
@@ -110,7 +110,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _with_negatives_joined(words: list[str]) -> list[str]:
-    """Join `--option -5s` to `--option=-5s`: argparse would report a missing value instead of a wrong one."""
+    """Join `--option -5s` to `--option=-5s`, so that argparse reports an invalid value, and not a missing one."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1].startswith("--") and "=" not in joined[-1] and _NEGATIVE.fullmatch(word):

@@ -1,4 +1,4 @@
-"""`flykka plan`: runs an app up to its first `execute`, and draws the job that it would execute."""
+"""`flykka plan`: runs an app up to its first `execute`, and displays the job that it would execute."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _text(plan: ProgramPlan, job_graph: JobGraph, graphs: Sequence[str], form: s
         case "html":
             return page(plan, graphs)
         case _:
-            # A file may be viewed anywhere: no colours, and a fixed width.
+            # A file may be viewed in any program, so it has no colours and a fixed width.
             buffer = StringIO()
             RichConsole(file=buffer, width=100, force_terminal=False, no_color=True).print(rendered(plan, graphs))
             return buffer.getvalue()

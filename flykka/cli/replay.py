@@ -1,4 +1,4 @@
-"""`flykka replay`: replays recorded runs and compares them. Neither needs nor loads Spark."""
+"""`flykka replay`: replays recorded runs and compares them with the recordings. Neither needs nor loads Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Run `flykka replay`; return the worst exit code of the files."""
+    """Run `flykka replay`, and return the worst exit code of the files."""
     with _actors_silenced():
         try:
             import_modules(arguments.modules)
@@ -95,7 +95,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.replay.replayer import Replayer
 
     began = time.perf_counter()
@@ -115,7 +115,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
     divergence = result.divergence
     if divergence is not None:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
-        # A remote trace was replayed from a temporary copy.
+        # A remote trace was replayed from a temporary copy, so the address replaces its path.
         result = replace(result, divergence=replace(divergence, trace=address))
     problem = None
     if damage is not None:
@@ -142,7 +142,7 @@ def _write(path: str, text: str) -> int:
 
 @contextmanager
 def _actors_silenced() -> Iterator[None]:
-    """Silence the log of actors: their messages were logged when the run was recorded."""
+    """Silence the log of actors, whose messages were logged when the run was recorded."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -154,7 +154,7 @@ def _actors_silenced() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The result for one file: its replay, and the error that prevented or ended it."""
+    """The result for one file: its replay, and the error that prevented or ended the replay."""
 
     address: str
     code: int
@@ -162,7 +162,7 @@ class Replayed:
     error: str | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    """Remarks on the trace itself."""
+    """Remarks on the trace, not on the replay."""
 
 
 def lines_of(replayed: Replayed) -> Iterator[str]:

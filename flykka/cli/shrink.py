@@ -71,14 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shrink(arguments: argparse.Namespace) -> int:
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.simulation.campaign import quietly
     from flykka.simulation.shrink import shrink
     from flykka.simulation.shrink_test import write_test
 
     folder = arguments.emit_test
     if folder is not None and folder.exists() and not folder.is_dir():
-        # Checked before a search that may take minutes.
+        # Checked before the search, which may take minutes.
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     origin = _scenario(arguments)
     with quietly():
@@ -105,7 +105,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 
 def _show_progress(scenario: Scenario | None, runs: int) -> None:
-    """Show progress on a terminal in one line, which is overwritten, and erased at the end."""
+    """Show progress in one line of the terminal, which is overwritten, and erased at the end."""
     if sys.stderr.isatty():
         text = "" if scenario is None else f"{runs} runs, now {_size(scenario)}"
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -87,13 +87,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--faults`; `what` explains the kinds in the help."""
+    """Add `--faults`; `what` describes the option in the help."""
     kinds = f"{what}: some kinds, 'all' (default) or 'none'"
     parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
-    """Parse kinds of faults. Raises `ArgumentTypeError` for an unknown one."""
+    """Parse fault kinds. Raises `ArgumentTypeError` for an unknown kind."""
     if text in ("all", "none"):
         return ALL_FAULTS if text == "all" else frozenset()
     kinds = {kind.value: kind for kind in FaultKind}
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(
             "--from-seed sets the first of several seeds: pass --seed N, or --from-seed N with --seeds N"
         )
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.simulation.campaign import CampaignSummary
 
     summary = CampaignSummary()
@@ -161,7 +161,7 @@ def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
 
 
 def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:
-    """Yield the outcomes, with a progress line on a terminal."""
+    """Yield the outcomes, with a progress line in a terminal."""
     is_shown, shown_at, failed = sys.stderr.isatty(), 0.0, 0
     for number, outcome in enumerate(outcomes, 1):
         failed += not outcome.passed

@@ -1,4 +1,4 @@
-"""`flykka whatif`: forks a recorded run at a turn, runs the fork, and compares both results. Loads no Spark."""
+"""`flykka whatif`: forks a recorded run at a turn, runs the fork, and compares the outcomes. Does not load Spark."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def whatif(arguments: argparse.Namespace) -> int:
 
 
 def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)

@@ -1,4 +1,4 @@
-"""`flykka why`: asks a running flykka, or replays a recorded run and asks its actors. Loads no Spark."""
+"""`flykka why`: diagnoses a job of a running flykka, or of a replayed recording. Does not load Spark."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _why_running(arguments: argparse.Namespace) -> int:
 
 
 def _why_recorded(arguments: argparse.Namespace) -> int:
-    # Loading the actors takes a second, and `--help` should not wait for it.
+    # Imported here because the import takes a second, which `--help` should not wait for.
     from flykka.traces.diagnosis import diagnose_recorded
 
     def diagnose_trace(trace: TraceReader) -> int:

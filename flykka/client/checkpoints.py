@@ -1,4 +1,4 @@
-"""Finds and reads checkpoints and savepoints, and compares them with a job that is to start from them."""
+"""Finds and reads checkpoints and savepoints, and checks whether a job can start from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flykka.views.text.formats import first_of
 logger = logging.getLogger("flykka")
 
 LATEST = "latest"
-"""Used instead of a path: the newest completed checkpoint in the checkpoint directory, of any job."""
+"""Used instead of a path for the newest completed checkpoint of any job in the checkpoint directory."""
 
 _NAMED = 5
 """The maximum number of savepoints that an error lists if the user gave their parent directory."""
@@ -52,7 +52,7 @@ class CheckpointListing:
 
 
 def list_checkpoints(directory: str) -> CheckpointListing:
-    """List the checkpoints of all jobs in `directory`, which may be missing."""
+    """List the checkpoints of all jobs in `directory`, which need not exist."""
     storage = CheckpointStorage(directory)
     completed: list[CompletedCheckpoint] = []
     unreadable: list[UnreadableCheckpoint] = []
@@ -69,7 +69,7 @@ def list_checkpoints(directory: str) -> CheckpointListing:
 
 
 def read_checkpoint(path: str) -> CompletedCheckpoint:
-    """Read the checkpoint at `path`, its folder or its metadata file, complete or not. Raises as `find_checkpoint`."""
+    """Read the checkpoint at `path`, even if files are missing. Raises the errors of `find_checkpoint`."""
     absolute = absolute_directory(path)
     try:
         return CheckpointStorage(absolute).read_metadata(absolute)
@@ -93,7 +93,7 @@ def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
 class VerifiedCheckpoint:
     """The result of reading all files of a checkpoint or savepoint.
 
-    `damages` describes each file that is missing, damaged or unexpected, with its path. For files `without_digests`,
+    `damages` describes each file that is missing, damaged or unexpected, with its path. Of files `without_digests`,
     written by an older flykka, only the sizes were compared. `staged_files` are unpublished files of sinks outside of a
     savepoint; files that have been published since are not checked.
     """
@@ -135,9 +135,8 @@ def find_checkpoint(requested: str, directory: str) -> CompletedCheckpoint:
     """Return the checkpoint at the path `requested`, its folder or its metadata file, or the latest one in `directory`.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint; the error names the path and describes what is there.
-        CheckpointError: it cannot be read, because it is not a checkpoint, was written by a newer version, or lacks
-            state.
+        CheckpointNotFoundError: there is no checkpoint; the error names the path and describes its contents.
+        CheckpointError: the file is not a checkpoint, was written by a newer version, or lacks state.
     """
     checkpoint = _latest(directory) if requested == LATEST else read_checkpoint(requested)
     if (missing := missing_state(checkpoint)) is not None:
@@ -146,9 +145,10 @@ def find_checkpoint(requested: str, directory: str) -> CompletedCheckpoint:
 
 
 def newest_of_job(directory: str, job_name: str) -> str | None:
-    """Return the path of the newest checkpoint in `directory` of a job of this name, from which no job has continued.
+    """Return the path of the newest checkpoint in `directory` of a job with this name, from which no job has continued.
 
-    None if there is no checkpoint, or if another job has continued from it and ended without retaining one of its own.
+    Returns None if there is no checkpoint, or if another job has continued from it and ended without retaining a
+    checkpoint.
     """
     newest = next((each for each in list_checkpoints(directory).completed if each.job_name == job_name), None)
     if newest is None or CheckpointStorage(directory).continued_by(newest.path):
@@ -182,11 +182,12 @@ def compatibility(
 def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMetadata]:
     """Return the operators of the job that took the checkpoint, as far as known.
 
-    Older versions did not store them. For these the job graph is read, which a checkpoint that was moved has lost.
+    Older versions did not store the operators. Then they are read from the job graph, which is missing if the
+    checkpoint was moved.
     """
     if checkpoint.operators:
         return {operator.operator_id: operator for operator in checkpoint.operators}
-    # <directory>/<job id>/chk-<n>
+    # The path is <directory>/<job id>/chk-<n>.
     directory = checkpoint.path.rsplit("/", 2)[0]
     try:
         former = CheckpointStorage(directory).read_job_graph(checkpoint.job_id)
@@ -226,7 +227,7 @@ def _latest(directory: str) -> CompletedCheckpoint:
 
 
 def _is_later(path: str, than: str) -> bool:
-    """Return True if `path` is the later one of two checkpoints of the same job, whose folders are numbered."""
+    """Return True if `path` is the later of two checkpoints of one job, whose folders are numbered."""
     job, _, number = path.rpartition("/chk-")
     other_job, _, other_number = than.rpartition("/chk-")
     return job == other_job and number.isdigit() and int(number) > int(other_number)
@@ -237,7 +238,7 @@ def _content_text(storage: CheckpointStorage, path: str) -> str:
         return "there is no such file or folder"
     if savepoints := CheckpointStorage(path).savepoints():
         return f"savepoints are below it: {first_of([*map(repr, savepoints)], _NAMED)}"
-    # The folder of one job, or of all jobs.
+    # The path may be the folder of one job, or of all jobs.
     for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
         below = [
             checkpoint.path

@@ -1,4 +1,4 @@
-"""The client's actor of a job (Flink's JobClientActor): submits it, receives its events and forwards them."""
+"""The client's actor of a job (Flink's JobClientActor): submits the job, receives its events and forwards them."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ logger = logging.getLogger("flykka")
 _LOGGED_RESTARTS = frozenset(10**power for power in range(10))
 
 DETAILS_TIMEOUT_MS = 10_000
-"""The time limit for the final details of a job."""
+"""Milliseconds to wait for the final details of a job."""
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
-"""The time limit for the flight record: an unresponsive file system must not delay the failure."""
+"""Milliseconds to wait for the flight record, as an unresponsive file system must not delay the failure."""
 HISTORY = 1_000
-"""The number of messages about a job that are retained, besides metrics."""
+"""The number of messages about a job that are retained, not counting metrics."""
 
 Attached = bool | ListeningBehaviour | str
-"""True: receive all changes. False: receive nothing without asking. Or a ListeningBehaviour, or its name."""
+"""True: receive all changes. False: receive only replies. Or a ListeningBehaviour, or its name."""
 
 EVERYTHING = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
@@ -87,19 +87,18 @@ def listening_behaviour(attached: Attached) -> ListeningBehaviour:
 
 @dataclass(slots=True, kw_only=True)
 class JobView:
-    """The state of a job, written by the client's actor and readable by any thread; readers store only new details."""
+    """The state of a job, updated by the client's actor and readable by any thread."""
 
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
     attached: Future[JobId]
-    """Completed when a client that was detached, or did not submit the job, is registered for its events, or when the
-    job has ended."""
+    """Completed when a client that was not registered on submission is registered, or the job has ended."""
     details: JobDetails
     """The last details received from the job."""
     is_final: bool = False
-    """True if these are the details of its end."""
+    """True if `details` describe the ended job."""
     news: int = 0
-    """The number of messages received: while it does not change, only elapsed times have changed."""
+    """The number of messages received. If it is unchanged, only elapsed times have changed."""
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -130,10 +129,10 @@ class JobView:
 
 @trace_tag("actor.job_client")
 class JobClientActor(Actor):
-    """The client of one submitted job. It completes its view in any case, even if the cluster ends.
+    """The client of one submitted job. It completes its view in any case, even if the cluster terminates.
 
-    The end of a job is reported when its last details have arrived, because they cannot be requested after the end of
-    the cluster. A failure is reported when its flight record has been written, so that the error can name the file.
+    The end of a job is reported when its last details have arrived, because they cannot be requested after the cluster
+    has terminated. A failure is reported when its flight record has been written, so that the error can name the file.
     """
 
     def __init__(
@@ -157,11 +156,11 @@ class JobClientActor(Actor):
         self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
         self._result: JobResultSuccess | JobResultFailure | None = None
-        """The result of the job, while waiting for its last details."""
+        """The result of the job, while the last details are outstanding."""
         self._untold: JobResultFailure | None = None  # A failure whose flight record is being written.
         self._submitted_ms = 0
         self._checkpoint_path: str | None = None
-        """The newest checkpoint, if it survives the loss of the cluster."""
+        """The path of the newest checkpoint, if checkpoints survive the loss of the cluster."""
         self._restarts = 0
         self._history = JobHistory()
         self._listeners: list[Ref] = []
@@ -193,7 +192,7 @@ class JobClientActor(Actor):
         self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
-        """Record and forward messages about the job; delay its result until the details of its end arrive."""
+        """Record and forward messages about the job; delay its result until its final details arrive."""
         if isinstance(message, JobClientHeartbeatDue):
             self._send_heartbeat()
             return
@@ -204,7 +203,7 @@ class JobClientActor(Actor):
             case JobDetails() | JobDetailsTimedOut() | JobNotFound() | Terminated() if self._result is not None:
                 self._on_details(message, self._result)
             case JobDetails() | JobDetailsTimedOut():
-                return  # It arrived after the timeout.
+                return  # The details arrived after the timeout.
             case _:
                 self._on_event(message)
 
@@ -239,7 +238,7 @@ class JobClientActor(Actor):
                 self._on_add_listener(listener)
                 return
             case RegisterJobClient(listening_behaviour=behaviour):
-                # From this process: a detached client needs the events of its job.
+                # This process has sent the request: a detached client needs the events of its job.
                 self._listening_behaviour = behaviour
                 self._register()
                 return
@@ -263,12 +262,12 @@ class JobClientActor(Actor):
                 self._on_failure(message)
             case FlightRecordWritten() | FlightRecordNotWritten():
                 if self._untold is None:
-                    return  # It arrived after the timeout.
+                    return  # The file was written after the timeout.
                 message = self._on_flight_record(message, self._untold)
             case Terminated() | LeaderLookupDue() | ClusterFailed() | JobNotFound() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
-                # Listeners must receive an end too.
+                # Listeners must be notified of the end, too.
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
             case Terminated():
                 self._leader_retriever.on_leader_lost()
@@ -300,7 +299,7 @@ class JobClientActor(Actor):
             self._register()
 
     def post_stop(self) -> None:
-        """Fail all waiters: the cluster is gone and no result will come."""
+        """Fail all waiters, because the cluster has terminated and no result will come."""
         if self._result is not None:
             self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:
@@ -414,7 +413,7 @@ class JobClientActor(Actor):
         if not self._view.outcome.done():
             self._view.status = JobStatus.FAILED
             if self._view.details.ended_ms is None:
-                # A detached client may have requested the details, and so know of the end.
+                # A detached client may have requested details that already show the end of the job.
                 self._view.end_without_details(JobResultFailure(job_id=job_id, cause=cause))
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
         retained_path = self._checkpoint_path
@@ -452,10 +451,10 @@ class JobListenerActor(Actor):
                 self.context.stop()
 
     def pre_restart(self, cause: BaseException | None) -> None:
-        """Keep the listener registered: messages continue to arrive."""
+        """Keep the listener registered while it restarts: messages continue to arrive."""
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Do not register again: the client would send the whole history again."""
+        """Do not register again, because the client would send the whole history again."""
 
     def post_stop(self) -> None:
         """Release the threads that wait for this listener."""
@@ -469,8 +468,8 @@ def _refused(name: str, cause: SerializedThrowable) -> str:
 class JobHistory:
     """Retains the last messages about a job for late listeners, and the latest metrics of every subtask.
 
-    Metrics arrive once per interval and subtask as long as the job runs. Counted with the others, those of a wide job
-    would displace everything else.
+    Metrics arrive once per interval and subtask as long as the job runs. If they counted towards the limit, those of a
+    job with many subtasks would displace all other messages.
     """
 
     def __init__(self, limit: int = HISTORY) -> None:
@@ -483,7 +482,7 @@ class JobHistory:
         return iter([message for _, message in merge(self._messages, metrics, key=_number)])
 
     def add(self, message: Message) -> None:
-        """Add a message; drop those that it supersedes, and the oldest ones above the limit."""
+        """Add a message; drop messages that it supersedes, and the oldest messages above the limit."""
         numbered = (self._next, message)
         self._next += 1
         if isinstance(message, MetricsReported):

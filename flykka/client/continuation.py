@@ -1,8 +1,8 @@
 """Decides how a job that may have run before starts: it continues, starts at the beginning, or is refused.
 
 Running the same command again must not publish a row twice. Therefore a job continues where its last run stopped. If
-that run has finished, or left output but no checkpoint, the job is refused with a list of possible commands. This is a
-pure function of the traces that were found: nothing here reads files or clocks.
+that run has finished, or left output but no checkpoint, the job is refused with a list of possible commands. The
+decision is a pure function of the collected traces: nothing here reads files or clocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flykka.messages.control.job_control import JobRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCommands:
-    """The commands for the user to type; `check`, if there is one, shows whether a checkpoint fits."""
+    """The commands for the user to type; `check`, if set, shows whether a checkpoint fits."""
 
     from_checkpoint: str
     fresh: str
@@ -47,13 +47,13 @@ PYTHON = StartCommands(
 
 
 class LastRunState(Enum):
-    """The state of the last run of a job of this name."""
+    """The state of the last run of a job with this name."""
 
     NONE = auto()
     LEFT_OFF = auto()
-    """The job did not reach its end: its process was killed, or it left a checkpoint."""
+    """The job did not end: its process was killed, or it left a checkpoint."""
     ENDED = auto()
-    """The job finished its input, or it ended without a record and left nothing."""
+    """The job finished its input, or it ended without a record or any files."""
     ENDED_WITHOUT_CHECKPOINT = auto()
     """The job was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
@@ -62,9 +62,9 @@ class LastRunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderContents:
-    """The numbers of files in the folder of a sink: of this job, of other jobs by name, and of no job.
+    """The numbers of files in a sink's folder: of this job, of other jobs by name, and of no job.
 
-    `written_by` are the names of other jobs that are writing to it now.
+    `written_by` are the names of other jobs that are writing to the folder now.
     """
 
     path: str
@@ -78,11 +78,11 @@ class FolderContents:
 class RunTraces:
     """The traces of earlier runs that a job finds before it starts.
 
-    `checkpoint` is the path to continue from, `description` its description, `mismatch` the reason why the job cannot
-    continue from it. The output of a job that `shows_only` is not stored.
+    `checkpoint` is the path to continue from, and `mismatch` the reason why the job cannot continue from it. The output
+    of a job that `shows_only` is not stored.
 
-    If the record of the last run does not count (`note_counts`), it does not prevent a job without output from
-    starting: it is in a temporary folder that the user did not choose, or of a job that finished in another execution
+    If `note_counts` is False, the record of the last run does not prevent a job without output from starting. That
+    record is in a temporary folder that the user did not choose, or belongs to a job that finished in another execution
     of a notebook cell.
     """
 
@@ -98,7 +98,7 @@ class RunTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The job starts from `restore_path` or the beginning; its own files in `overwrites` folders are deleted first."""
+    """The decision to start from `restore_path` or the beginning. The job's files in `overwrites` are deleted first."""
 
     restore_path: str | None = None
     overwrites: tuple[str, ...] = ()
@@ -107,19 +107,19 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The job is refused; `is_mismatch` if the checkpoint does not fit it."""
+    """The decision to refuse the job; `is_mismatch` is True if the checkpoint does not fit it."""
 
     reason: str
     is_mismatch: bool = False
 
 
 def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
-    """Evaluate the record of a run; `is_there` is True if the checkpoint directory contains anything of the job."""
+    """Evaluate the record of a run; `is_there` is True if the checkpoint directory contains files of the job."""
     match run:
         case None:
             return LastRunState.NONE
         case JobRun(status=None):
-            # Its files were deleted because it ended without retaining anything, and the process died before it
+            # The files were deleted because the job ended without retaining any, and the process died before it
             # recorded that.
             return LastRunState.LEFT_OFF if is_there else LastRunState.ENDED
         case JobRun(checkpoint_path=str()):
@@ -133,7 +133,7 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 def decide(
     traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
-    """Decide how the job starts. `overwritten` are folders of `traces`; a refusal lists `commands`."""
+    """Decide how the job starts. `overwritten` are folders in `traces`; a refusal lists `commands`."""
     match mode:
         case StartMode.AUTO:
             decided = _automatic(traces, commands)
@@ -157,7 +157,7 @@ def _automatic(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
     if traces.checkpoint is not None and traces.mismatch is None:
         return Start(restore_path=traces.checkpoint, notices=(f"continuing {job} from {traces.description}",))
     if traces.shows_only or not (traces.note_counts or _with_rows(traces)):
-        # Nothing is published twice, so there is no reason to refuse.
+        # Nothing would be published twice, so there is no reason to refuse.
         notices = () if traces.mismatch is None else (f"{job} starts at the beginning of its input: {traces.mismatch}",)
         return Start(notices=notices)
     if traces.mismatch is not None:
@@ -220,7 +220,7 @@ def _choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) 
 
 
 def _restart_choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """Yield the ways to start at the beginning; after a `fresh` start was refused, another folder is needed."""
+    """Yield the ways to start at the beginning; after a refused `fresh` start, another folder is needed."""
     rows = tuple(folder.path for folder in _with_rows(traces))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
     yield f"to start at the beginning of the input: {', '.join(how if rows else how[:1])}"
@@ -234,7 +234,7 @@ def _sentence(choices: list[str]) -> str:
 
 
 def _foreign_output(traces: RunTraces) -> Iterator[str]:
-    """Yield warnings about other jobs and other files in the folders of the sinks, whose rows readers see as well."""
+    """Yield warnings about other jobs and files in the sinks' folders, whose rows are read together with the output."""
     for folder in traces.folders:
         for name in folder.written_by:
             yield f"job {name!r} is writing to {folder.path} at the same time: readers see the rows of both"

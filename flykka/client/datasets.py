@@ -41,7 +41,7 @@ class ClusterDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetRows:
-    """The folder of the rows to read, and whether there are no rows."""
+    """The folder of the rows to read; `is_empty` is True if there are no rows."""
 
     folder: str
     is_empty: bool
@@ -49,7 +49,7 @@ class DatasetRows:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _CachedDataset:
-    """A dataset that a job computes or has computed, with its files as of the first read."""
+    """A dataset that a job computes or has computed; its files are listed when it is first read."""
 
     folder: str
     producer: JobClient
@@ -70,21 +70,21 @@ class _CachedDataset:
 
 
 class ClusterDatasets:
-    """The datasets of one environment. Safe to use from any thread."""
+    """The datasets of one environment. Thread-safe."""
 
     def __init__(self, session: Callable[[], SparkSession], registry: CodeRegistry) -> None:
         self._session = session
         self._registry = registry
         self._lock = RLock()
         self._kept: dict[str, _CachedDataset] = {}
-        # Released, but not deleted yet.
+        # Released datasets that are not deleted yet.
         self._released: list[_CachedDataset] = []
 
     def find(self, dataset_id: str) -> DatasetRows | None:
         """Return the rows for a job that reads them; None if the job must compute them. May block.
 
         Raises:
-            ProgramError: another job is still computing them.
+            ProgramError: another job is still computing the rows.
         """
         with self._lock:
             self._drop_unused()
@@ -125,14 +125,14 @@ class ClusterDatasets:
             )
 
     def release(self, dataset_id: str) -> None:
-        """Release the rows, if any: the next job that needs them computes them. May block."""
+        """Release the rows, if any: the next job that needs them computes them again. May block."""
         with self._lock:
             if (dataset := self._kept.pop(dataset_id, None)) is not None:
                 self._released.append(dataset)
             self._drop_unused()
 
     def close(self, *, keeps_files: bool) -> None:
-        """Delete all files after the environment's jobs, unless a later run of the application may read them."""
+        """Delete all files at the end of the environment, unless a later run of the application may read them."""
         with self._lock:
             dataset = [*self._kept.values(), *self._released]
             self._kept, self._released = {}, []

@@ -1,6 +1,6 @@
-"""Files for the last turns before a job's failure, next to its checkpoints or in the user's temporary folder.
+"""Files with the last turns before a job's failure, next to its checkpoints or in the user's temporary folder.
 
-<checkpoint directory>/<job id>/flight-record.trace
+The path is <checkpoint directory>/<job id>/flight-record.trace.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 _MODE = 0o600
-"""Permissions of a record: it contains messages of the job, and therefore user data."""
+"""The permissions of a flight record, which contains the job's messages and therefore user data."""
 
 _OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
-"""The types of failures that are caused by the files of a checkpoint."""
+"""The failure types that are caused by the files of a checkpoint."""
 
 WriteFlightRecord = Callable[[], str]
-"""Writes the file and returns its address. May block; raises `FlightRecordError`."""
+"""Writes the flight record and returns its path. May block; raises `FlightRecordError`."""
 
 
 def is_of_checkpoint(cause: SerializedThrowable) -> bool:
-    """Return True if a job failed because a file of the checkpoint from which it starts is damaged or missing."""
+    """Return True if a job failed because a file of the checkpoint that it starts from is damaged or missing."""
     return cause.type_name in _OF_CHECKPOINT
 
 
@@ -45,7 +45,7 @@ def record_failure(write: WriteFlightRecord | None, damaged: str | None) -> Flig
     """Write the flight record, and find an undamaged checkpoint before a `damaged` one. Blocks.
 
     Raises:
-        FlightRecordError: it cannot be written; the error names the file.
+        FlightRecordError: the flight record cannot be written; the error names the file.
     """
     return FlightRecordWritten(
         path="" if write is None else write(),
@@ -58,15 +58,15 @@ def flight_record_path(job_graph: JobGraph) -> str:
 
 
 def surviving_flight_record_path(job_graph: JobGraph) -> str:
-    """Return the path for a job whose checkpoints are deleted with its environment: in the user's temporary folder.
+    """Return a path in the user's temporary folder, for a job whose checkpoints are deleted with its environment.
 
-    Raises `PermissionError` if that belongs to another user.
+    Raises `PermissionError` if the folder belongs to another user.
     """
     return os.fspath(user_folder() / f"flykka-flight-record-{job_graph.job_id}.trace")
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """Return the function that writes the record to `path`; None if nothing is recorded in memory."""
+    """Return a function that writes the flight record to `path`; None if nothing is recorded in memory."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)
@@ -98,5 +98,5 @@ def _write(recorder: FlightRecorder, path: str) -> str:
             move_file(fs, f"{location}.inprogress", location)
         return str(fs.unstrip_protocol(location))
     except Exception as failure:
-        # Any error of a file system is reported with the job's failure, never instead of it.
+        # Any error of a file system is reported together with the job's failure, never instead of it.
         raise FlightRecordError(f"{path}: {type(failure).__name__}: {failure}") from failure

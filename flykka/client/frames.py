@@ -44,7 +44,7 @@ _LABELS = {
     "task_manager": ("tm_id", "object"),
     "attempt": ("task_attempt_num", "Int64"),
 }
-"""The columns by name: the label that holds the values, and the type."""
+"""For each column, by name: the label of its values, and their type."""
 _METRIC_TYPES = {
     "at": "datetime64[ms, UTC]",
     "scope": "object",
@@ -57,7 +57,7 @@ _METRIC_TYPES = {
 def vertex_checkpoint_frame(
     checkpoints: Iterable[CheckpointStatistics], names: Mapping[JobVertexId, str]
 ) -> pd.DataFrame:
-    """Return a row per completed checkpoint and vertex: the sizes of its subtasks together, and their times."""
+    """Return a row per completed checkpoint and vertex: the total sizes of its subtasks, and their times."""
     rows = [
         _vertex_row(checkpoint.checkpoint_id, names[vertex.vertex_id], vertex)
         for checkpoint in checkpoints
@@ -81,7 +81,7 @@ def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistic
 
 
 def checkpoint_frame(checkpoints: Iterable[CheckpointStatistics]) -> pd.DataFrame:
-    """Return a row per checkpoint. An aborted one has a reason, but no duration, sizes or path."""
+    """Return a row per checkpoint. An aborted checkpoint has a reason, but no duration, sizes or path."""
     return _frame([_row(checkpoint) for checkpoint in checkpoints], _TYPES)
 
 
@@ -101,14 +101,14 @@ def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
 
 
 def _frame(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> pd.DataFrame:
-    """Build a DataFrame with explicit column types, so that an empty one has them too."""
+    """Create a DataFrame with explicit column types, which are also set if it is empty."""
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in types.items()})
 
 
 def metric_frame(measured: Iterable[Measured], at_ms: int) -> pd.DataFrame:
-    """Return a row per value. Metrics of a whole job have no subtask, metrics of a task no operator."""
+    """Return a row per metric value. Metrics of a job have no subtask, and metrics of a task have no operator."""
     rows: list[dict[str, object]] = []
     for each in measured:
         labels = {column: _label(each, label, kind) for column, (label, kind) in _LABELS.items()}

@@ -80,26 +80,26 @@ LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives listeners to receive the end of the job."""
 
 SNAPSHOT_TIMEOUT = 600.0
-"""Seconds that a client waits for a checkpoint: the default checkpoint timeout."""
+"""Seconds that a client waits for a checkpoint, equal to the default checkpoint timeout."""
 
 RESCALE_TIMEOUT = 10.0
 """Seconds that a client waits for the confirmation of new requirements."""
 
 _ATTEMPTS = 5
-"""The number of attempts: a checkpoint may be subsumed, and its files deleted, while it is being read."""
+"""The number of attempts to query state, because a checkpoint may be subsumed and deleted while it is being read."""
 
 _HERE = "localhost"
 """The host of all metrics: all actors are in this process."""
 
 _NUMBERS = count(1)
-"""Numbers for clients that attach to a running job, and for listeners: a job may have several clients."""
+"""Numbers for the actors of attached clients and listeners, because a job may have several clients."""
 
 
 class JobClient:
     """A handle of a submitted job, returned by `execute_async`. Every method may be called from any thread.
 
-    `await client` is `wait` for coroutines: it has the same result and errors, and listeners have received the end of
-    the job.
+    In coroutines, `await client` does the same as `wait`: it has the same result and errors, and waits for the
+    listeners.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class JobClient:
         attached: Attached = True,
         submits: bool = True,
     ) -> None:
-        """Submit the job, or attach to a running one. Raises `ClusterError` if there is no cluster."""
+        """Submit the job, or attach to a running one. Raises `ClusterError` without a cluster."""
         self._behaviour = listening_behaviour(attached)
         if self._behaviour is ListeningBehaviour.DETACHED:
-            job_graph = replace(job_graph, client_heartbeat=None)  # The job is to outlive its client.
+            job_graph = replace(job_graph, client_heartbeat=None)  # The job continues if its client dies.
         self._system = system
         self._job_manager = JobManagerGateway(system, job_manager)
         self._graph = job_graph
@@ -172,7 +172,7 @@ class JobClient:
     def exception(self) -> Exception | None:
         """Return the error that `wait` raises after the job has failed; None before, and after success.
 
-        Its text begins with the lines of your own code; failures after which the job restarted are in
+        Its message begins with the lines of your own code; failures after which the job restarted are in
         `exception_history`.
         """
         self._attach(to_result=True)
@@ -182,7 +182,7 @@ class JobClient:
     def details(self) -> JobDetails:
         """The current state of the job: its vertices, last checkpoints, restarts and last failure.
 
-        After the end of its cluster: the last known state.
+        After the cluster has terminated, this is the last known state.
         """
         if self._view.is_final:
             return self._view.details
@@ -198,7 +198,7 @@ class JobClient:
         """Return the current accumulators of the job's latest attempts, by name (Flink's getAccumulators).
 
         Raises:
-            AccumulatorError: an accumulator has different types in two places.
+            AccumulatorError: an accumulator has different types in different functions.
         """
         return accumulator_values(self.details.accumulators, self.job_name)
 
@@ -212,7 +212,7 @@ class JobClient:
 
     @property
     def checkpoint_vertices(self) -> pd.DataFrame:
-        """The measurements of the subtasks as a DataFrame, with a row per completed checkpoint and vertex.
+        """The checkpoint statistics of the vertices as a DataFrame, with a row per completed checkpoint and vertex.
 
         Columns: checkpoint_id, vertex, subtasks, duration_ms; size_bytes and incremental_bytes; processed_bytes and
         persisted_bytes during alignment; and, as average and maximum (`_avg`, `_max`), start_delay_ms, alignment_ms,
@@ -225,16 +225,15 @@ class JobClient:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """The current metrics of the job, its subtasks, operators and user functions as a DataFrame, with a row per
-        metric.
+        """The current metrics of the job, its subtasks, operators and functions as a DataFrame, with a row per metric.
 
         Columns: at (the time of the request), scope, name, vertex, operator, subtask, task_manager, attempt, value.
-        Scopes, names and values are those of the REST interface and of /metrics. After the end of the job they are its
-        final values.
+        Scopes, names and values are those of the REST interface and of /metrics. After the end of the job, these are
+        the final values.
 
         Raises:
-            ClusterError: its cluster was shut down, or has forgotten the job.
-            TimeoutError: the JobManager does not answer within 10 seconds.
+            ClusterError: the cluster was shut down, or no longer knows the job.
+            TimeoutError: the JobManager does not reply within 10 seconds.
         """
         now_ms = self._system.clock.now_ms()
         with self._information_errors():
@@ -247,11 +246,10 @@ class JobClient:
         return JobExceptionHistory.from_details(self.details)
 
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
-        """Diagnose why the job makes no progress, or what it is doing: which task waits for which. The text fits one
-        screen.
+        """Diagnose why the job makes no progress, or what it is doing: which task waits for which.
 
-        Every actor of the job has `timeout` seconds to answer; those that do not are listed as stuck. Returns after at
-        most twice that time.
+        Every actor of the job has `timeout` seconds to reply; actors that do not reply are listed as stuck. Returns
+        after at most twice that time. The text of the diagnosis fits one screen.
         """
         return diagnose(collect_reports(self._system, self._view.details, timeout))
 
@@ -260,28 +258,28 @@ class JobClient:
         hears_result = self._behaviour is not ListeningBehaviour.DETACHED
         if hears_result or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
-        # A detached client receives no result, but may ask.
+        # A detached client receives no result, so it asks the JobManager.
         return self._job_manager.running_graph(self.job_id) is None
 
     def wait_submitted(self, timeout: float | None = None) -> JobId:
         """Wait until the JobManager has accepted the job.
 
         Raises:
-            JobSubmissionError: it was refused.
-            TimeoutError: there is no answer within `timeout` seconds.
+            JobSubmissionError: the job was refused.
+            TimeoutError: no reply arrives within `timeout` seconds.
         """
         return self._get(self._view.submitted, timeout, "is not yet accepted")
 
     def wait(self, timeout: float | None = None) -> JobExecutionResult:
-        """Wait until the job has ended and listeners have received that; return its result.
+        """Wait until the job has ended and its listeners have been notified; return its result.
 
         Raises:
-            JobExecutionError: it failed, or was lost with its cluster.
-            JobCancelledError: it was cancelled.
-            JobSubmissionError: it was refused.
-            TimeoutError: it is still running after `timeout` seconds.
+            JobExecutionError: the job failed, or was lost with its cluster.
+            JobCancelledError: the job was cancelled.
+            JobSubmissionError: the job was refused.
+            TimeoutError: the job is still running after `timeout` seconds.
         """
-        __tracebackhide__ = True  # In IPython a failure of the job should point to the user's line, not to these.
+        __tracebackhide__ = True  # In IPython a failure of the job should point to the user's line, not to this module.
         self._attach(waits=False, to_result=True)
         try:
             with interruptible(self.job_name):
@@ -296,11 +294,11 @@ class JobClient:
                 self._wait_for_listeners()
 
     def cancel(self, timeout: float = 10.0) -> None:
-        """Request the cancellation of the job; returns when the JobManager accepts it. `wait` returns when it is done.
+        """Request the cancellation of the job, and return when it is accepted. Use `wait` to wait for the end.
 
         Raises:
             JobCancellationError: the job has ended already.
-            TimeoutError: there is no answer within `timeout` seconds.
+            TimeoutError: no reply arrives within `timeout` seconds.
         """
         if self.done():
             raise JobCancellationError(f"{self._label} was not cancelled: it is {self.status} already")
@@ -311,13 +309,13 @@ class JobClient:
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
         """Take a last checkpoint, publish its output, and finish the job; return the path of the checkpoint.
 
-        Like `stop_with_savepoint`, but with a checkpoint, which is faster but must not be moved. Open windows stay in
-        it, and it is retained for a job that continues from it. Returns when the job has FINISHED; if stopping fails,
-        the job keeps running.
+        This is like `stop_with_savepoint`, but with a checkpoint, which is faster but must not be moved. The checkpoint
+        contains open windows, and is retained for a job that continues from it. Returns when the job has FINISHED; if
+        stopping fails, the job keeps running.
 
         Raises:
-            JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
-            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+            JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint failed.
+            TimeoutError: the job has not stopped within `timeout` seconds, but may still do so.
         """
         return self._stop(timeout, savepoint_directory=None, drain=False)
 
@@ -326,29 +324,30 @@ class JobClient:
     ) -> str:
         """Take a savepoint, publish its output, and finish the job; return the path of the savepoint.
 
-        It is a folder in `directory` (by default the default savepoint directory), which is self-contained, may be
-        moved, and is never deleted by a job: start from it with `from_savepoint`. Open windows stay in it; with `drain`
-        they fire first, as at the end of the input: for a job that will not be continued. Returns when the job has
-        FINISHED; if stopping fails, the job keeps running. From a coroutine: `await asyncio.to_thread(...)`.
+        The savepoint is a self-contained folder in `directory` (by default the default savepoint directory). It may be
+        moved, and no job deletes it; `from_savepoint` starts a job from it. The savepoint contains open windows. With
+        `drain`, which is meant for a job that will not be continued, the windows fire first, as at the end of the
+        input. Returns when the job has FINISHED; if stopping fails, the job keeps running. From a coroutine: `await
+        asyncio.to_thread(...)`.
 
         Raises:
             SavepointError: no savepoint directory is configured.
-            JobStoppingError: the job was not stopped: it is not running, is being stopped already, or failed
-                meanwhile, or the savepoint did.
-            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+            JobStoppingError: the job was not stopped: it is not running, is being stopped already, or failed meanwhile,
+                or the savepoint failed.
+            TimeoutError: the job has not stopped within `timeout` seconds, but may still do so.
         """
         return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
 
     def trigger_savepoint(self, directory: str | PathLike[str] | None = None, timeout: float = SNAPSHOT_TIMEOUT) -> str:
         """Take a savepoint while the job keeps running; return its path when it is complete.
 
-        It is a folder as for `stop_with_savepoint`. It publishes nothing: the pending output of sinks is published by
-        the next checkpoint of the job, or else by a job that starts from the savepoint. From a coroutine: `await
-        asyncio.to_thread(...)`.
+        The savepoint is a folder as for `stop_with_savepoint`. It publishes nothing: the pending output of sinks is
+        published by the next checkpoint of the job, or else by a job that starts from the savepoint. From a coroutine:
+        `await asyncio.to_thread(...)`.
 
         Raises:
             SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
-            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+            TimeoutError: the savepoint is not complete within `timeout` seconds, but may still complete.
         """
         target = self._savepoint_directory(directory)
         if self.done():
@@ -364,14 +363,14 @@ class JobClient:
     ) -> str:
         """Take a checkpoint now and publish its output; return its path when it is complete.
 
-        A `full` one writes all state again and depends on no earlier files; `incremental` and `configured` ones write
-        only new state, as periodic ones do. It waits if the maximum number of concurrent checkpoints is reached, but
-        not for the pause between two. The job deletes it as any other checkpoint. From a coroutine: `await
-        asyncio.to_thread(...)`.
+        A `full` checkpoint writes all state again and depends on no earlier files; `incremental` and `configured` ones
+        write only new state, as periodic ones do. The checkpoint waits if the maximum number of concurrent checkpoints
+        is reached, but not for the minimum pause between checkpoints. The job deletes it like any other checkpoint.
+        From a coroutine: `await asyncio.to_thread(...)`.
 
         Raises:
             CheckpointError: the job is not running, or the checkpoint failed; or there is no such type.
-            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+            TimeoutError: the checkpoint is not complete within `timeout` seconds, but may still complete.
         """
         try:
             chosen = CheckpointType(checkpoint_type.upper())
@@ -389,16 +388,16 @@ class JobClient:
     ) -> None:
         """Set new bounds of parallelism; the job runs with as many subtasks as there are slots for.
 
-        `requirements` maps vertices, by id, name or the uid of an operator in it, to bounds; other vertices keep
-        theirs. A number or a pair alone applies to all vertices, up to the limit of those with an operator that runs in
-        fewer subtasks. With high availability the bounds survive a failure of the driver. The job takes a checkpoint,
-        all its tasks restart from it, and no row is lost or counted twice. Returns when the job has accepted the
-        bounds; `rescales` shows the result.
+        `requirements` maps vertices, given by id, name or the uid of one of their operators, to bounds; other vertices
+        keep theirs. A number or a pair alone applies to all vertices, reduced for those with an operator that supports
+        only fewer subtasks. With high availability the bounds survive a failure of the driver. The job takes a
+        checkpoint, all its tasks restart from it, and no row is lost or counted twice. Returns when the job has
+        accepted the bounds; `rescales` shows the result.
 
         Raises:
-            RescaleError: the job cannot run so: it is a batch job or takes no checkpoints, a vertex has fewer key
-                groups or an operator that runs in fewer subtasks, or the bounds are invalid; or the job has ended.
-            TimeoutError: there is no answer within `timeout` seconds.
+            RescaleError: the job cannot be rescaled because it is a batch job, takes no checkpoints or has ended; or
+                the bounds are invalid, or exceed the key groups of a vertex or the limit of an operator.
+            TimeoutError: no reply arrives within `timeout` seconds.
         """
         bounds = bounds_of(self.job_graph, requirements)
         with self._rescaling(timeout):
@@ -409,7 +408,7 @@ class JobClient:
 
         Raises:
             RescaleError: the job has ended.
-            TimeoutError: there is no answer within `timeout` seconds.
+            TimeoutError: no reply arrives within `timeout` seconds.
         """
         with self._rescaling(timeout):
             bounds = self._job_manager.requirements(self.job_id, timeout)
@@ -420,22 +419,22 @@ class JobClient:
         """The last rescales of the job, oldest first, with their causes, decisions and results.
 
         Raises:
-            ClusterError: its cluster was shut down, or has forgotten the job.
-            TimeoutError: the JobManager does not answer within 10 seconds.
+            ClusterError: the cluster was shut down, or no longer knows the job.
+            TimeoutError: the JobManager does not reply within 10 seconds.
         """
         with self._information_errors():
             return self._job_manager.rescales(self.job_id).rescales
 
     def query_state(self, uid: str, name: str, keys: Iterable[Any]) -> dict[Any, Any]:
-        """Return the values of the state `name` of an operator by key; keys without a value are missing.
+        """Return the values of an operator's state `name` by key; keys without a value are missing.
 
-        A Spark job reads them from the files of the last completed checkpoint; tasks are not asked, and newer values
-        are not visible. Keys are values, or tuples if the stream is keyed by several columns. Names are those of
+        A Spark job reads the values from the files of the last completed checkpoint; tasks are not queried, and newer
+        values are not visible. Keys are values, or tuples if the stream is keyed by several columns. Names are those of
         `flykka.state.read(...)`: the states of a function, or aggregates such as `sum(amount)`.
 
         Raises:
             SavedStateError: the job has completed no checkpoint yet, or checkpoints are deleted before they can be
-                read; or it has no such operator or state, or keys of another type.
+                read; or there is no such operator or state, or its keys have another type.
         """
         requested = list(keys)
         path = self._last_completed()
@@ -444,7 +443,7 @@ class JobClient:
                 return _query(path, uid, name, requested)
             except SavedStateError:
                 raise
-            except Exception:  # any error that reading raises when files are deleted
+            except Exception:  # Reading may raise any error if files are deleted.
                 newer = self._last_completed()
                 if newer == path:
                     raise
@@ -484,7 +483,7 @@ class JobClient:
             self._live = LiveDisplay(
                 lambda: self.details_with(LIVE_CHECKPOINTS), self._view.outcome, lambda: self._view.news
             )
-            # After waiting for the job, its end is displayed before the next cell begins.
+            # `wait` waits for this, so that the end of the job is displayed before the next cell begins.
             self._listeners.append(self._live.shown_last)
         self._live.show()
 
@@ -495,7 +494,7 @@ class JobClient:
         return job_bundle(self.details)
 
     def _attach(self, *, waits: bool = True, to_result: bool = False) -> None:
-        """Register for the events of the job, unless the client receives what is needed already."""
+        """Register for the events of the job, unless the client already receives the required events."""
         hears_result = self._behaviour is not ListeningBehaviour.DETACHED
         if self._behaviour is EVERYTHING or (to_result and hears_result) or self._view.outcome.done():
             return
@@ -522,7 +521,7 @@ class JobClient:
                 await self._listeners_finished()
 
     async def _listeners_finished(self) -> None:
-        # Like `_wait_for_listeners`, without blocking the loop.
+        # Does the same as `_wait_for_listeners`, but without blocking the event loop.
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENERS_TIMEOUT):
                 for heard_all in self._listeners:
@@ -544,8 +543,8 @@ class JobClient:
         late = f"{self._label} has not stopped after {timeout} s"
         with self._requested(late, JobStoppingError, f"{self._label} was not stopped"):
             path = self._job_manager.stop(self.job_id, savepoint_directory, timeout, drain=drain)
-        # The state of the job should be FINISHED when this returns. It has stopped with this checkpoint even if its
-        # result is lost, with its JobManager or its store.
+        # The state of the job should be FINISHED when this method returns. The job has stopped with this checkpoint
+        # even if its result is lost together with the JobManager or the store.
         with suppress(JobExecutionError):
             self._get(self._view.outcome, timeout, f"has stopped with {path}, but has not reported its end")
         self._await_archive()
@@ -568,14 +567,14 @@ class JobClient:
         return absolute_directory(chosen)
 
     def _await_archive(self) -> None:
-        """Wait some seconds until the ended job is archived, if it is to be."""
+        """Wait some seconds until the ended job is archived, if archives are enabled."""
         if self._graph.checkpointing.archive_directory is not None:
-            # If the cluster has ended, it has waited for the archive itself.
+            # If the cluster has terminated, it has waited for the archive itself.
             with suppress(ActorDeadError, AskFailedError, AskTimeoutError):
                 self._job_manager.ask(lambda me: AwaitArchives(reply_to=me))
 
     def _ask_for_details(self, checkpoints: int) -> JobDetails | None:
-        """Request the details of the job; None if the current JobManager does not answer or does not know it."""
+        """Request the details of the job; None if the current JobManager does not reply or does not know the job."""
         job_id = self.job_id
         try:
             answer = self._job_manager.ref.ask(

@@ -18,7 +18,7 @@ AccumulatorValue = int | float | dict[int, int]
 
 
 def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
-    """Return the value of an accumulator in the form that users see."""
+    """Return the user-visible value of an accumulator."""
     match snapshot.type:
         case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER | AccumulatorType.METER:
             return snapshot.count
@@ -34,7 +34,7 @@ def accumulator_values(results: AccumulatorResults, job_name: str) -> dict[str, 
     """Return the values of all accumulators of a job, by name.
 
     Raises:
-        AccumulatorError: one of them has different types in two places.
+        AccumulatorError: an accumulator has different types in different functions.
     """
     for failed in results.failed:
         raise _without_result(failed, job_name)
@@ -47,11 +47,11 @@ def _without_result(failed: FailedAccumulatorResult, job_name: str) -> Accumulat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExecutionResult:
-    """The result of a job that has FINISHED; the run time is measured by the client from submission to end.
+    """The result of a job that has FINISHED; the client measures the run time from submission to the end.
 
-    `checkpoint_path` is the checkpoint or savepoint retained for a stopped job; a job that reached the end of its input
-    retains none. `is_earlier` is True if the job had already finished in the same run of its application, and nothing
-    ran now.
+    `checkpoint_path` is the checkpoint or savepoint retained for a stopped job, None for a job that reached the end of
+    its input. `is_earlier` is True if the job had already finished in the same run of its application, so that it did
+    not run again.
     """
 
     job_id: JobId
@@ -66,7 +66,7 @@ class JobExecutionResult:
         """All accumulators, merged over all subtasks, by name: an int, a float, or counts by number.
 
         Raises:
-            AccumulatorError: one of them has different types in two places.
+            AccumulatorError: an accumulator has different types in different functions.
         """
         return accumulator_values(self.accumulators, self.job_name)
 
@@ -74,7 +74,7 @@ class JobExecutionResult:
         """Return one accumulator, merged over all subtasks.
 
         Raises:
-            AccumulatorError: there is no such accumulator, or it has different types in two places.
+            AccumulatorError: there is no such accumulator, or it has different types in different functions.
         """
         for failed in self.accumulators.failed:
             if failed.name == name:

@@ -1,4 +1,4 @@
-"""Sends requests of user threads to the JobManager: the current one, or its successor."""
+"""Sends requests of user threads to the current JobManager or its successor."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 
 LOOK_TIMEOUT = 10.0
-"""Seconds to wait for an answer of the JobManager itself."""
+"""Seconds to wait for a reply of the JobManager itself."""
 
 SNAPSHOT_TIMEOUT = 3_600.0
-"""Seconds that a savepoint or a checkpoint may take; the job has its own checkpoint timeout."""
+"""Seconds to wait for a savepoint or a checkpoint; the job has its own checkpoint timeout."""
 
 _PAUSE = 0.05
 """Seconds between two attempts to find a JobManager."""
@@ -43,28 +43,27 @@ Refusal = (
     | job.RequestCheckpointFailure
     | rescaling.JobResourceRequirementsRefused
 )
-"""The JobManager's refusals of requests."""
+"""The messages by which the JobManager refuses a request."""
 
 
 class NotKnownError(Exception):
-    """There is no such job any more, or it has no such vertex or checkpoint."""
+    """The job does not exist any more, or has no such vertex or checkpoint."""
 
 
 class RequestRefusedError(Exception):
-    """The JobManager has refused a request; the error has its reason."""
+    """The JobManager has refused a request; the error contains its reason."""
 
 
 class JobManagerGateway:
-    """Sends requests to the JobManager from any thread except those of actors. `services` know leaders in other
-    processes.
+    """Sends requests to the JobManager from any thread except those of actors.
 
-    It answers the queries of `JobQueries` that the JobManager can answer, and forwards commands for a job. Each call
-    waits at most `timeout` seconds.
+    `services` know leaders in other processes. The gateway implements the queries of `JobQueries` that the JobManager
+    can answer, and forwards commands for a job. Each call waits at most `timeout` seconds.
 
     Raises:
-        AskTimeoutError: there is no answer in this time.
-        ActorDeadError: the cluster has ended.
-        NotKnownError: there is no such job, or it has no such part.
+        AskTimeoutError: no reply arrives in this time.
+        ActorDeadError: the cluster has terminated.
+        NotKnownError: there is no such job, vertex or checkpoint.
         RequestRefusedError: the request was refused.
     """
 
@@ -76,26 +75,26 @@ class JobManagerGateway:
         self.services = services
 
     def other_leader(self) -> LeaderInformation | None:
-        """Return the leader for which this JobManager waits; None if it leads itself, or no leader is known.
+        """Return the leader in another process; None if this process leads, or no leader is known.
 
         Raises:
-            StoreUnavailableError: the high-availability store does not answer.
+            StoreUnavailableError: the high-availability store does not reply.
         """
         return None if self.services is None else self.services.other_leader()
 
     def leads(self) -> bool:
-        """Return True if this process leads. Raises as `other_leader`."""
+        """Return True if this process leads. Raises the errors of `other_leader`."""
         return self.services is None or self.services.leads()
 
     @property
     def ref(self) -> ActorRef:
-        """The current JobManager; the first one if there is none."""
+        """The current JobManager; if none is running, the first one."""
         return self._system.find(self._first.path) or self._first
 
     def ask(self, make: Callable[[Ref], Message], timeout: float = LOOK_TIMEOUT) -> Message:
         """Send the message that `make` creates for a reply ref; send it again if the JobManager dies.
 
-        Whatever a JobManager has started for a request ends with it, so a request may be repeated.
+        A request may be repeated, because everything that a JobManager has started for it ends with the JobManager.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -110,7 +109,7 @@ class JobManagerGateway:
                 time.sleep(_PAUSE)
 
     def running_graph(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobGraph | None:
-        """Return the graph of a job that has not ended; None if there is no such job."""
+        """Return the graph of a job that has not ended, or None."""
         answer = self.ask(lambda me: job.RequestJob(job_id=job_id, client=me), timeout)
         return answer.job_graph if isinstance(answer, job.JobFound) else None
 
@@ -177,7 +176,7 @@ class JobManagerGateway:
         )
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Request the cancellation of a job, which may end later."""
+        """Request the cancellation of a job, without waiting for its end."""
         self._ask_for_success(
             job.CancellationSuccess,
             lambda me: job.CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints),
@@ -185,7 +184,7 @@ class JobManagerGateway:
         )
 
     def stop(self, job_id: JobId, directory: str | None, timeout: float = SNAPSHOT_TIMEOUT, *, drain: bool) -> str:
-        """Stop a job with a savepoint in `directory`, or with a checkpoint if that is None; return its path."""
+        """Stop a job with a savepoint in `directory`, or with a checkpoint if `directory` is None; return the path."""
         return self._ask_for_success(
             job.StoppingSuccess,
             lambda me: job.StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
@@ -211,7 +210,7 @@ class JobManagerGateway:
         )
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
-        """Report that the client of a job is alive until then (ms since the epoch)."""
+        """Report that a job's client is alive at least until the given time, in milliseconds since the epoch."""
         self._of_job(
             job.JobClientHeartbeatAccepted,
             job_id,

@@ -8,11 +8,11 @@ from flykka.runtime.context import ActorContext
 
 SEEK_INTERVAL_MS = 100
 SEEK_TIMEOUT_MS = 60_000
-"""The time limit for a successor. A cluster that cannot start one gives up earlier, and ends."""
+"""Milliseconds to wait for a successor. A cluster that cannot start a JobManager gives up earlier, and terminates."""
 
 
 class LeaderRetriever:
-    """Looks for the next JobManager at intervals; used only in the turns of its client."""
+    """Looks for the next JobManager at intervals; used only in the turns of the client's actor."""
 
     def __init__(self, context: ActorContext, job_manager: Ref) -> None:
         self._context = context
@@ -25,7 +25,7 @@ class LeaderRetriever:
         self._wait()
 
     def find_leader(self) -> Ref | None:
-        """Return the new JobManager; None if there is none yet, and then a timer is set for the next attempt."""
+        """Return the new JobManager; if there is none yet, set a timer for the next attempt and return None."""
         leader = self._context.actor_selection(self._known.path).resolve_one()
         if leader is None or leader == self._known:
             self._wait()

@@ -1,4 +1,4 @@
-"""RestClusterClient: accesses a running flykka by its REST interface, from any machine (Flink's RestClusterClient)."""
+"""RestClusterClient: accesses a running flykka through its REST interface, from any machine (Flink's class)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from flykka.errors import (
 from flykka.messages.wire.ids import JobId, JobVertexId
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Seconds between two requests, doubled after each."""
+"""Seconds between two polls: the first and the maximal pause; the pause doubles after each poll."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJobResult:
-    """The result of a job: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are texts.
+    """The result of a job: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are strings.
 
     `cause` is the reason of a failure, None if a user cancelled the job.
     """
@@ -48,14 +48,14 @@ class RemoteJobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHeartbeats:
-    """Heartbeats, in seconds: one is sent each `interval`, and the job is cancelled if none arrives for `timeout`."""
+    """Heartbeats, in seconds: one is sent each `interval`; the job is cancelled if none arrives for `timeout`."""
 
     interval: float = 30.0
     timeout: float = 180.0
 
 
 class WaitingClock:
-    """The clock of a waiting client, in seconds."""
+    """The clock that a waiting client uses, in seconds."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -75,7 +75,7 @@ def pauses() -> Iterator[float]:
 
 
 def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
-    """Parse the result in an answer of the REST interface; None if the job has not ended."""
+    """Parse the result in a REST response; None if the job has not ended."""
     result = answer.get("job-execution-result")
     if answer["status"]["id"] != "COMPLETED" or result is None:
         return None
@@ -98,7 +98,7 @@ def await_result(
 ) -> RemoteJobResult | None:
     """Poll for the result and send heartbeats, if any; return None if there is no result after `timeout` seconds.
 
-    A heartbeat carries the time at which it expires, in ms since the epoch.
+    A heartbeat contains the time at which it expires, in milliseconds since the epoch.
     """
     clock = clock or WaitingClock()
     waits = pauses()
@@ -110,7 +110,7 @@ def await_result(
         if heartbeats is not None and now >= next_heartbeat:
             send_heartbeat(round(1_000 * (clock.time() + heartbeats.timeout)))
             next_heartbeat = now + heartbeats.interval
-        # Neither the next heartbeat nor the timeout may be late.
+        # The next poll must not delay the next heartbeat or the timeout.
         limits = [] if heartbeats is None else [next_heartbeat - now]
         limits += [] if timeout is None else [started + timeout - now]
         clock.sleep(max(0.0, min(next(waits), *limits, LONGEST_PAUSE_S)))
@@ -118,11 +118,11 @@ def await_result(
 
 
 _TIMEOUT_S = 35.0
-"""Seconds to wait for an answer; the timeout of the server is shorter."""
+"""Seconds to wait for a response; the timeout of the server is shorter."""
 
 RETRY_MAX_ATTEMPTS = 20
 RETRY_DELAY_S = 3.0
-"""Number and pause of attempts if a request is refused for a temporary reason: Flink's `rest.retry`."""
+"""The number of attempts, and the seconds between them, if a request is refused temporarily: Flink's `rest.retry`."""
 
 
 def _ignore(text: str) -> None: ...
@@ -130,7 +130,7 @@ def _ignore(text: str) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """A job in a list; times in ms since the epoch, -1 if it has not ended."""
+    """A job in a list. Times are in milliseconds since the epoch; the end is -1 if the job has not ended."""
 
     job_id: JobId
     name: str
@@ -150,7 +150,7 @@ class ListedVertex:
 
 
 class RestClusterClient:
-    """A client of the server at `HOST:PORT` or a URL. Calls block, and raise `ClusterError` if it does not answer."""
+    """A client of the server at `HOST:PORT` or a URL. Calls block, and raise `ClusterError` without a response."""
 
     def __init__(
         self,
@@ -164,8 +164,8 @@ class RestClusterClient:
     ) -> None:
         """Create a client. `ca_file` contains certificates to trust for `https`, in addition to the system's.
 
-        Without a `token_file` the token of a job of this user on this machine is used. Before a request is repeated,
-        the reason is passed to `on_retry`.
+        Without a `token_file` the client uses the token of a job that this user runs on this machine. Before a request
+        is repeated, the reason is passed to `on_retry`.
 
         Raises:
             ClusterError: the token or the certificates cannot be read.
@@ -186,11 +186,11 @@ class RestClusterClient:
 
     @property
     def token(self) -> str | None:
-        """The token from the file, else that of this user's job that serves this address; None if there is none."""
+        """The token from the file, else the token of this user's job that serves this address, or None."""
         return self._token or token_for(self._base)
 
     def jobs(self) -> list[ListedJob]:
-        """Return the running jobs and the last ended ones."""
+        """Return the running jobs and recently ended jobs."""
         return [
             ListedJob(
                 job_id=JobId(job["jid"]),
@@ -203,7 +203,7 @@ class RestClusterClient:
         ]
 
     def find(self, name_or_id: str | None) -> ListedJob:
-        """Return the job with this name or beginning of its id; if None, the only job that has not ended.
+        """Return the job with this name or id prefix; without an argument, the only job that has not ended.
 
         Raises:
             UnknownJobError: there is no such job, or there are several.
@@ -213,7 +213,7 @@ class RestClusterClient:
             matches = [job for job in jobs if job.ended_ms < 0]
         else:
             matches = [job for job in jobs if name_or_id == job.name or job.job_id.startswith(name_or_id)]
-            # Several jobs may have had the name: the running one is preferred.
+            # If several jobs had the name, the running one is preferred.
             matches = [job for job in matches if job.ended_ms < 0] or matches
         if len(matches) == 1:
             return matches[0]
@@ -242,18 +242,19 @@ class RestClusterClient:
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
-        """Take a checkpoint, and return its number when it is complete. Raises `CheckpointError`."""
+        """Take a checkpoint, and return its id when it is complete. Raises `CheckpointError`."""
         with _raise_refusals_as(CheckpointError):
             operation = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
         return int(operation["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
-        """Return the result of a job that has ended; None if it is running."""
+        """Return the result of a job that has ended; None if the job is running."""
         return result_of(job_id, self._request("GET", f"/jobs/{job_id}/execution-result"))
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
-        """Report that the client of a job is alive. The job is cancelled at that time (ms since the epoch) unless
-        repeated.
+        """Report that a job's client is alive. Without further reports, the job is cancelled at `expired_timestamp_ms`.
+
+        The time is in milliseconds since the epoch.
 
         Raises:
             UnknownJobError: there is no such job, or it has ended.
@@ -267,11 +268,11 @@ class RestClusterClient:
         """Wait until a job has ended. With `heartbeats`, the job is cancelled if this process dies meanwhile.
 
         Raises:
-            TimeoutError: it is still running after `timeout` seconds.
+            TimeoutError: the job is still running after `timeout` seconds.
         """
 
         def send_heartbeat(expires_ms: int) -> None:
-            # The job may have ended since the last poll: then the next one returns its result.
+            # If the job has ended since the last poll, the next poll returns its result.
             with suppress(UnknownJobError):
                 self.report_client_heartbeat(job_id, expires_ms)
 
@@ -287,7 +288,7 @@ class RestClusterClient:
         return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}
 
     def update_requirements(self, job_id: JobId, requirements: Mapping[str, tuple[int, int]]) -> None:
-        """Set the bounds of the parallelism of vertices, by id. Raises `RescaleError`."""
+        """Set bounds of parallelism of vertices, by id. Raises `RescaleError`."""
         body = {
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
@@ -308,12 +309,12 @@ class RestClusterClient:
         ]
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
-        """Return a diagnosis of why a job makes no progress. Each of its actors has `timeout_ms` to answer."""
+        """Return a diagnosis of why a job makes no progress. Each actor of the job has `timeout_ms` to reply."""
         return str(self._request("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
     def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Start an operation, poll for its result below `results`, and return it."""
-        # With an id of ours a repeated request is the same operation.
+        """Start an operation, poll for its result at the path `results`, and return the result."""
+        # The trigger id makes a repeated request refer to the same operation.
         content = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
         request = self._request("POST", f"/jobs/{job_id}/{kind}", content)["request-id"]
         for pause in pauses():
@@ -363,7 +364,7 @@ class RestClusterClient:
 
 
 class _UnavailableError(Exception):
-    """The server cannot answer now, and asks for a retry."""
+    """The server cannot handle the request now, and asks for a retry."""
 
 
 class _RefusedError(Exception):

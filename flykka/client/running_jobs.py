@@ -1,8 +1,8 @@
-"""Jobs that run in the user's processes on this machine: one file for each, in a private folder of the user.
+"""The registry of jobs that run in the user's processes on this machine: one file per job, in a private folder.
 
-The process holds a lock on the file of its job. A lock ends with its process, however that ends; so a file that can be
-locked belongs to a job that has ended, and is removed by the next process that finds it. Only the user may read the
-folder (0700): a file contains the name of a job, the address of its HTTP interface, and the token for it.
+The process locks the file of its job. The lock is released when the process ends for any reason, so a file that can be
+locked belongs to an ended job, and is removed by the next process that finds it. Only the user may read the folder
+(0700): a file contains the name of a job, the address of its REST interface, and the token for it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("flykka")
 
 FOLDER_VARIABLE = "FLYKKA_PID_DIR"
-"""Replaces the default: a folder of the user in that for run-time files, or in that for temporary files."""
+"""The variable that sets the folder; by default it is in `XDG_RUNTIME_DIR`, else in the folder of temporary files."""
 
 _SUFFIX = ".job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """A job that has not ended, the process that runs it, and the URL and token of its REST interface, if any."""
+    """A job that has not ended: its process, and the URL and token of its REST interface, if any."""
 
     job_id: JobId
     name: str
@@ -45,14 +45,14 @@ class RunningJob:
 
 
 class RunningJobFile:
-    """The file of a job of this process, from its creation until `remove`."""
+    """The file of a job in this process, from its creation until `remove`."""
 
     def __init__(self, job: RunningJob) -> None:
-        """Create the file. Failing to do so only hides the job from other processes, so it is logged."""
+        """Create the file. A failure only hides the job from other processes, so it is logged."""
         self._path: Path | None = None
         try:
             path = pid_folder() / f"{job.process}-{job.job_id}{_SUFFIX}"
-            # Locked before it is renamed: other processes never find the file without its lock.
+            # The file is locked before it is renamed, so that other processes never find it without a lock.
             unnamed = path.with_suffix(".new")
             self._descriptor = os.open(unnamed, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             lock(self._descriptor)
@@ -69,7 +69,7 @@ class RunningJobFile:
 
 
 def running_jobs() -> tuple[RunningJob, ...]:
-    """Return the jobs of all processes, including this one, ordered by process and id. Read errors are logged."""
+    """Return the jobs of all processes, including this one, sorted by process and id. Read errors are logged."""
     try:
         return tuple(sorted(_find_jobs(), key=lambda job: (job.process, job.job_id)))
     except OSError as refused:
@@ -78,7 +78,7 @@ def running_jobs() -> tuple[RunningJob, ...]:
 
 
 def token_for(address: str) -> str | None:
-    """Return the token of the REST interface at a URL, if a job of this user serves it."""
+    """Return the token for the REST interface at a URL, if a job of this user serves it."""
     place = _place(address)
     return next((job.token for job in running_jobs() if job.address is not None and _place(job.address) == place), None)
 
@@ -89,11 +89,11 @@ def _place(address: str) -> tuple[str, str | None, int | None]:
 
 
 def pid_folder() -> Path:
-    """Return the folder of the files; create it if it does not exist.
+    """Return the folder of the files, creating it if necessary.
 
     Raises:
-        PermissionError: it belongs to another user, or others may read it.
-        OSError: it cannot be created.
+        PermissionError: the folder belongs to another user, or others may read it.
+        OSError: the folder cannot be created.
     """
     configured = os.environ.get(FOLDER_VARIABLE)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -106,17 +106,18 @@ def _find_jobs() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:
-                # Shared, so that another process that is looking at the file does not appear to be running the job.
+                # The lock is shared, so that another process that checks the file is not mistaken for one that runs
+                # the job.
                 if lock(file.fileno(), shared=True):
                     path.unlink(missing_ok=True)
                 else:
                     yield RunningJob(**json.loads(file.read()))
         except FileNotFoundError:
-            continue  # It has ended meanwhile.
+            continue  # The job has ended meanwhile.
 
 
 class EnvironmentJobs:
-    """The jobs of one environment. Iterating yields the clients of those that have not ended."""
+    """The jobs of one environment. Iterating yields the clients of jobs that have not ended."""
 
     def __init__(self, registry: CodeRegistry) -> None:
         self._registry = registry
@@ -126,7 +127,7 @@ class EnvironmentJobs:
         return (client for client in self._files if not client.done())
 
     def add(self, client: JobClient, rest_address: str | None, rest_token: str | None) -> None:
-        """Retain the code of this job until it has ended, and make it visible to other processes."""
+        """Retain the code of this job until it has ended, and make the job visible to other processes."""
         job = RunningJob(
             job_id=client.job_id,
             name=client.job_name,

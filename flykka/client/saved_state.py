@@ -1,4 +1,4 @@
-"""Reads keyed state from checkpoints and savepoints by the uid of its operator."""
+"""Reads keyed state from checkpoints and savepoints by operator uid."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ WITH_TIMERS = frozenset((OperatorKind.KEYED_PROCESS,))
 def read_state(path: str | PathLike[str], uid: str) -> SavedState:
     """Return the keyed state of an operator in the savepoint or completed checkpoint at `path`.
 
-    It is read with the active Spark session, or with a new one.
+    The state is read with the active Spark session, or with a new one.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
-        CheckpointError: it cannot be read, or its state is missing or damaged.
-        SavedStateError: it has no operator with this uid and keyed state; the error names those that it has.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointError: the checkpoint cannot be read, or its state is missing or damaged.
+        SavedStateError: there is no operator with this uid and keyed state; the error names those that exist.
     """
     return state_in(find_checkpoint(fspath(path), ""), uid)
 
 
 def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
-    """Like `read_state`, for a checkpoint that was read already."""
+    """Return the keyed state of an operator in a checkpoint that was already read; see `read_state`."""
     operator = _operator(checkpoint, uid)
     states = keyed_states_of(checkpoint, operator.operator_id)
     if not states:
@@ -67,7 +67,7 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
 
 def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> int:
     """Return the number of key groups of an operator."""
-    # Not that of the vertex, which may have been adopted from an earlier checkpoint.
+    # The number of the vertex may differ, as it may have been adopted from an earlier checkpoint.
     entries = (entry.max_parallelism for entry, _ in states_of(checkpoint, operator.operator_id))
     return next(entries, operator.max_parallelism)
 
@@ -97,7 +97,7 @@ def _operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
 def states_of(
     checkpoint: CompletedCheckpoint, operator_id: OperatorId
 ) -> Iterator[tuple[TaskStateEntry, OperatorSubtaskState]]:
-    """Yield the state of an operator in each subtask, with the entry that contains it."""
+    """Yield an operator's state in each subtask, with the task state entry that contains it."""
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
             if state.operator_id == operator_id:
@@ -105,5 +105,5 @@ def states_of(
 
 
 def keyed_states_of(checkpoint: CompletedCheckpoint, operator_id: OperatorId) -> list[OperatorSubtaskState]:
-    """Return the keyed state of each subtask, even if it is empty."""
+    """Return the keyed state of each subtask, including empty state."""
     return [state for _, state in states_of(checkpoint, operator_id) if state.key_groups is not None]

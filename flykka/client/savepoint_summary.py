@@ -16,9 +16,9 @@ from flykka.messages.wire.ids import OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSummary:
-    """The state of an operator; `uid` is None if the user set none; `name` too if the checkpoint contains neither.
+    """The state of an operator. `uid` is None if the user set none; `name` is None if the checkpoint contains none.
 
-    `rows` is the number of rows of its keyed state, None for a savepoint; `files` the number of its files or folders.
+    `rows` counts the rows of keyed state, and is None for a savepoint; `files` counts files or folders.
     """
 
     operator_id: OperatorId
@@ -36,7 +36,7 @@ class OperatorSummary:
 
 
 def operator_summaries(checkpoint: CompletedCheckpoint) -> tuple[OperatorSummary, ...]:
-    """Return the operators in the order of the job, if known; local parts of operators are left out."""
+    """Return the operators, in the order of the job if known, without local parts of operators."""
     operators = operators_of(checkpoint)
     sizes = state_sizes(checkpoint)
     ids = dict.fromkeys((*operators, *sizes))
@@ -53,7 +53,7 @@ def _summary(
     entries = list(states_of(checkpoint, operator_id))
     states = [state for _, state in entries]
     shared = {handle.state_id: handle for state in states for handle in state.shared}
-    # If the parallelism was not stored, it is that of the subtasks with state.
+    # If the parallelism was not stored, it is the number of subtasks with state.
     parallelism = entries[0][0].parallelism if entries else operator.parallelism if operator else 0
     max_parallelism = entries[0][0].max_parallelism if entries else operator.max_parallelism if operator else 0
     return OperatorSummary(

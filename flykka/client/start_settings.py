@@ -1,6 +1,6 @@
 """The start of an environment's next job: from a checkpoint, or at the beginning of its input.
 
-This module loads no messages, so that options can use it.
+This module must not import messages, because options use it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 AUTO = "auto"
-"""Used instead of a path: where the last run of the job stopped."""
+"""Used instead of a path: start where the last run of the job stopped."""
 
 
 class StartMode(Enum):
@@ -17,14 +17,17 @@ class StartMode(Enum):
 
     AUTO = auto()
     CHECKPOINT = auto()
-    """From a specified checkpoint; the user accepts rows that are published again."""
+    """Start from a specified checkpoint; the user accepts that rows are published again."""
     FRESH = auto()
     OVERWRITE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    """The start of the next job: a checkpoint, or the beginning (None); replaces output in `overwritten` folders."""
+    """Settings for the start of the next job, from a checkpoint or, if None, the beginning of the input.
+
+    Output in the folders `overwritten` is replaced.
+    """
 
     restore_from: str | None = AUTO
     allow_non_restored_state: bool = False

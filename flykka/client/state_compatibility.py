@@ -1,6 +1,6 @@
 """Matches the operators of a job with the state in a checkpoint, and explains what to do if they do not match.
 
-Used when a job is submitted, and by `flykka savepoint check`.
+Used on job submission, and by `flykka savepoint check`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class OperatorMatch(StrEnum):
 class OperatorCompatibility:
     """An operator and its match. `uid` is None if the user set none, or if the checkpoint does not contain it.
 
-    `former_uid` is set for a renamed operator: the uid of the operator whose state it probably is. `state_bytes` is the
-    size of its state in the checkpoint, None without state. `changes` describes the conversion of stored values if the
-    state schema has changed.
+    If the operator was probably renamed, `former_uid` is the uid of the operator that the state belongs to.
+    `state_bytes` is the size of the operator's state in the checkpoint, None without state. `changes` describes the
+    conversion of stored values if the state schema has changed.
     """
 
     match: OperatorMatch
@@ -54,13 +54,13 @@ class OperatorCompatibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCompatibility:
-    """The comparison of a checkpoint with a job: the job's operators in order, then those that were removed."""
+    """The comparison of a checkpoint with a job: the job's operators in order, followed by removed operators."""
 
     operators: tuple[OperatorCompatibility, ...]
     problems: tuple[str, ...]
     """Reasons why the job cannot start from the checkpoint, one sentence each; empty if it can."""
     settings: tuple[str, ...] = ()
-    """Settings of Spark's session that the results depend on and that were different: one phrase each."""
+    """Changed settings of the Spark session that the results depend on, one phrase each."""
 
     def operators_with(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         return tuple(operator for operator in self.operators if operator.match is match)
@@ -73,7 +73,7 @@ def state_compatibility(
     *,
     allow_non_restored_state: bool = False,
 ) -> StateCompatibility:
-    """Compare a checkpoint with a job; `former` are the operators of the job that took it, as far as known."""
+    """Compare a checkpoint with a job; `former` are the known operators of the job that took the checkpoint."""
     ids = current_ids(job_graph.vertices)
     sizes = {ids.get(stored, stored): size for stored, size in state_sizes(checkpoint).items()}
     former = {ids.get(stored, stored): operator for stored, operator in former.items()}
@@ -101,7 +101,7 @@ def state_compatibility(
         problems += _lost(checkpoint, removed, operators)
         problems += _lost_coordinators(checkpoint, job_graph, ids)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
-        # Each operator fits by itself, but not in one task with the rest of its chain.
+        # Each operator's state fits, but not together with that of the other operators chained in one task.
         problems.append(misfit)
     return StateCompatibility(
         operators=operators, problems=tuple(problems), settings=tuple(other_settings(checkpoint, job_graph))
@@ -109,9 +109,9 @@ def state_compatibility(
 
 
 def other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> Iterator[str]:
-    """Name the settings with which the checkpoint was taken and the job would not be run, with both values.
+    """Yield settings that differ between the checkpoint and the job, with both values.
 
-    A checkpoint of an older version names none.
+    Checkpoints of older versions contain no settings.
     """
     was = {setting.name: setting.text for setting in checkpoint.session_settings}
     for setting in job_graph.session_settings:
@@ -157,7 +157,7 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
         return None
     before, now = was.state_schema, operator.state_schema
     if before is not None and not before.is_keyed and now is None:
-        now = StateSchema()  # Its function has no state any more.
+        now = StateSchema()  # The function does not use state any more.
     if before is not None and now is not None and before != now and is_evolvable(before, now):
         what = ", ".join(schema_mismatches(before, now))
         if not what:
@@ -171,7 +171,7 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
 
 
 def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
-    """Describe the differences if state of one schema cannot be converted to the other."""
+    """Describe the differences if state with one schema cannot be converted to the other."""
     if was is None or now is None:
         return ""
     pairs = (

@@ -1,9 +1,9 @@
 """The jobs of an application in a store: finds the current run of the application, and earlier results of its jobs.
 
-A driver that is killed leaves its run in the store, and the next driver with the same store continues it. Its jobs get
-the same ids, derived from the run, their name and their number among those of this name. Therefore a job that has
-finished returns its result, and any other continues from its latest checkpoint. A run that was concluded is followed by
-a new one.
+A killed driver leaves its run in the store, and the next driver with the same store continues the run. Its jobs get the
+same ids, which are derived from the run, the job's name and its number among the jobs with that name. Therefore a job
+that has finished returns its result, and any other job continues from its latest checkpoint. A concluded run is
+followed by a new run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from flykka.runtime.errors import ActorDeadError, AskTimeoutError
 logger = logging.getLogger("flykka")
 
 WAIT_SECONDS = 1.0
-"""Seconds to wait for leadership before the user is informed that another process has it."""
+"""Seconds to wait for leadership before the user is informed that another process leads."""
 
 CONCLUSION_TIMEOUT = 10.0
-"""Seconds for a closing environment to conclude its run in the store."""
+"""Seconds to wait while a closing environment concludes its run in the store."""
 
 _FOR_EVER = 365 * 86_400.0
 
@@ -45,10 +45,10 @@ Notify = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifiedJob:
-    """A job with the id that it has in its run, and the path from which it starts without a checkpoint of its own.
+    """A job with its id in the application's run, and the path from which it starts without a checkpoint of its own.
 
-    A job that `continues` is in the store already, with its latest `checkpoint`. A job that `has_ended` is there with
-    its result.
+    If `continues` is True, the store already contains the job, with its latest `checkpoint`. If `has_ended` is True,
+    the store contains the job's result.
     """
 
     job_graph: JobGraph
@@ -59,7 +59,7 @@ class IdentifiedJob:
 
 
 class ApplicationJobs:
-    """The jobs of one environment, whose cluster has these services. Blocks the thread that executes jobs."""
+    """The jobs of one environment in the store of its cluster. Calls block the thread that executes jobs."""
 
     def __init__(self, services: HighAvailabilityServices, job_manager: JobManagerGateway) -> None:
         _OF_THIS_PROCESS.add(services)
@@ -76,13 +76,13 @@ class ApplicationJobs:
         notify: Notify,
         repeats: bool = False,
     ) -> IdentifiedJob:
-        """Find the next job of this name in the store. Waits until this driver leads, and reports if another one does.
+        """Find the next job with this name in the store. Waits until this driver leads, and reports another leader.
 
         A stopped job gets a new id, and starts from `restore_path`, or else from the checkpoint with which it was
-        stopped. With `repeats` a finished job does too.
+        stopped. With `repeats`, so does a finished job.
 
         Raises:
-            CheckpointError: it cannot continue from its own latest checkpoint; the error names the operators.
+            CheckpointError: the job cannot continue from its own latest checkpoint; the error names the operators.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
         run = self._request(begins_new=False, notify=notify)
@@ -93,7 +93,7 @@ class ApplicationJobs:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """Conclude the application's run, so that the next starts from the beginning, or log that it will continue."""
+        """Conclude the application's run, or log that the next run will continue it."""
         if not concludes:
             logger.warning("the application has not ended: when it is run again, it continues where it stopped")
             return
@@ -121,7 +121,7 @@ class ApplicationJobs:
             job_id = _job_id(current.run.run_id, name, self._executed[name], retries)
             end = store.result(job_id)
             if end is None and current.run.is_concluded:
-                # The job does not belong to the run whose results were awaited, but to a new one.
+                # The run was concluded while its results were awaited, so the job belongs to a new run.
                 current = self._request(begins_new=True, notify=logger.info)
                 store, retries = self._store(current), 0
                 continue
@@ -165,7 +165,7 @@ class ApplicationJobs:
         except AskTimeoutError:
             self._refuse_to_wait_for_itself()
             notify(self._waits())
-        # The other driver may live for any length of time.
+        # The other driver may run for any length of time.
         return request(_FOR_EVER)
 
     def _refuse_to_wait_for_itself(self) -> None:
@@ -195,5 +195,5 @@ def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
 
 
 def _has_finished(end: JobEnded) -> bool:
-    """Return True if the job reached the end of its input; a stopped job is to be continued."""
+    """Return True if the job reached the end of its input; a stopped job continues instead."""
     return end.status is JobStatus.FINISHED and end.checkpoint_path is None

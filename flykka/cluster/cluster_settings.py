@@ -22,15 +22,15 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 MANAGED_FRACTION = 0.4
 NETWORK_FRACTION = 0.1
-"""The default parts of the declared memory for state and for batches in flight (Flink's)."""
+"""The default shares of the declared memory for state and for batches in flight (Flink's)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerResources:
-    """The resources that each TaskManager declares; 0 means not declared, and therefore unlimited.
+    """The resources that each TaskManager declares; 0 means undeclared and therefore unlimited.
 
-    In thousandths of a core and MiB: `memory_mib` in total, `managed_mib` of it for state and `network_mib` for batches
-    (Flink's `taskmanager.cpu.cores`, `taskmanager.memory.flink.size`, `managed.size` and `network`).
+    The units are thousandths of a core and MiB: `memory_mib` in total, `managed_mib` of it for state and `network_mib`
+    for batches (Flink's `taskmanager.cpu.cores`, `taskmanager.memory.flink.size`, `managed.size` and `network`).
     """
 
     cpu_millis: int = 0
@@ -45,7 +45,7 @@ class TaskManagerResources:
         return ResourceSpec(cpu_millis=self.cpu_millis, heap_mib=heap_mib, managed_mib=self.managed_mib)
 
     def __str__(self) -> str:
-        """Describe the budget; empty if nothing is declared."""
+        """Describe the declared resources; empty if nothing is declared."""
         if not self.memory_mib:
             return resources_text(self.slots_total) if self != TaskManagerResources() else ""
         rest = self.memory_mib - self.managed_mib - self.network_mib
@@ -56,24 +56,25 @@ class TaskManagerResources:
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
-"""Shorter than Flink's 10 s and 50 s: within one process missing heartbeats indicate death sooner than on a network."""
+"""Both are shorter than Flink's 10 s and 50 s, because no network delays the heartbeats of one process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The sizes and timeouts of a cluster.
 
-    `slots_per_task_manager` None means as many as needed. While tasks wait for slots there may be up to
-    `max_task_managers`; they wait at most `slot_request_timeout_ms`. Details of the last `job_store_capacity` ended
-    jobs are kept.
+    If `slots_per_task_manager` is None, there are as many slots as needed. Tasks that wait for slots wait at most
+    `slot_request_timeout_ms`; meanwhile up to `max_task_managers` may be started. Details of the last
+    `job_store_capacity` ended jobs are kept.
 
-    `record` is the file, or the recorder, to which every turn is written; without one the last `flight_recorder_turns`
-    are kept in memory, and written when a job fails (0: none). `network` limits the batches in flight of each
-    TaskManager, `resources` are shared equally by its slots; slots of other sizes are allocated from them.
-    `task_cancellation` applies to jobs that do not set it; so do `restart_strategy` and `failover_strategy`, and
-    without the former Flink's default. `high_availability` is the store that outlives the process; by default
-    everything is kept in memory. `owner_lease_ms` is how long the ownership of a folder lasts after its last renewal,
-    if locks work on one machine only. `rest_address` is the URL of the cluster's REST interface, if any.
+    `record` is the file, or the recorder, to which every turn is written. Without `record`, the last
+    `flight_recorder_turns` are kept in memory, and written when a job fails (0: none). `network` limits the batches in
+    flight of each TaskManager. `resources` are shared equally by a TaskManager's slots; slots of other sizes are
+    allocated from them. `task_cancellation`, `restart_strategy` and `failover_strategy` apply to jobs that do not set
+    them; if `restart_strategy` is None, Flink's default applies. `high_availability` is the store that outlives the
+    process; by default everything is kept in memory. `owner_lease_ms` is how long the ownership of a folder lasts after
+    its last renewal, if locks work on one machine only. `rest_address` is the URL of the cluster's REST interface, if
+    any.
     """
 
     task_managers: int = 1
@@ -95,12 +96,12 @@ class ClusterSettings:
     rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
-        """Return these settings with enough slots, unless their number is set."""
+        """Return these settings with enough slots for a job, unless the number of slots is set."""
         if self.slots_per_task_manager is not None:
             return self
         return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
 
     @property
     def all_slots(self) -> int | None:
-        """The slots of all TaskManagers, if their number is known."""
+        """The number of slots of all TaskManagers, if known."""
         return None if self.slots_per_task_manager is None else self.task_managers * self.slots_per_task_manager

@@ -1,8 +1,9 @@
 """Makes Python's garbage collector run less often while a cluster runs.
 
-It examines the young objects after every 700 new ones, before a message between ten thousand actors is even read: these
-objects become old, and many old ones trigger full collections. For a checkpoint of ten thousand tasks that took more
-than half of the time. Objects of a cluster are freed without the collector, because messages contain no cycles.
+By default the collector examines young objects after every 700 new ones. With messages between ten thousand actors,
+objects become old before a message is even read, and many old objects trigger full collections. For a checkpoint of ten
+thousand tasks these took more than half of the time. A cluster's objects are freed without the collector, because
+messages contain no cycles.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _original: tuple[int, int, int] | None = None
 
 
 def raise_gc_threshold() -> None:
-    """Count a new cluster; raise the threshold for the first, unless the user has set it higher or disabled it."""
+    """Count a new cluster; for the first one, raise the threshold unless the user has set it higher or disabled it."""
     global _clusters, _original
     with _lock:
         _clusters += 1
@@ -31,7 +32,7 @@ def raise_gc_threshold() -> None:
 
 
 def restore_gc_threshold() -> None:
-    """Count the end of a cluster. After the last one, restore the threshold unless the user has changed it."""
+    """Count the end of a cluster; after the last one, restore the threshold unless the user has changed it."""
     global _clusters, _original
     with _lock:
         _clusters -= 1

@@ -1,6 +1,6 @@
 """Checks whether a cluster can ever run a job: slots, network buffers, and the resources of operators.
 
-A job that would wait forever is refused. Resources used by other jobs become free, so a job may wait for them.
+A job that would wait forever is refused. Resources used by other jobs become free later, so a job may wait for them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
     """Check whether a cluster with these settings, and `slots` per TaskManager, can run the job.
 
     Raises:
-        InsufficientResourcesError: an operator, or those that share a slot, need more than a TaskManager has; or
+        InsufficientResourcesError: an operator, or operators that share a slot, need more than a TaskManager has; or
             all tasks need more than all TaskManagers.
         InsufficientSlotsError: the maximum number of TaskManagers has fewer slots than the job needs.
-        InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks
-            need more than all TaskManagers have.
+        InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+            more than all TaskManagers have.
     """
     task_managers = max(settings.task_managers, settings.max_task_managers or 0)
     total = settings.resources.slots_total
@@ -86,7 +86,7 @@ def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_m
 
 
 def _slot_sizes(job_graph: JobGraph, default: ResourceSpec) -> Iterator[ResourceSpec]:
-    """Yield the size of each slot that the job will request, with as many tasks per slot as can share it."""
+    """Yield the size of each slot that the job will request, with as many tasks per slot as may share it."""
     for members in slot_sharing_groups.slot_sharing_groups(job_graph.vertices).values():
         for number in range(max(vertex.parallelism for vertex in members)):
             needed = total_of(vertex.resources for vertex in members if vertex.parallelism > number)
@@ -109,7 +109,7 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
 
 
 def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
-    """Refuse tasks that never fit. If tasks do not fit because of their placement, their TaskManager refuses them."""
+    """Refuse tasks that can never fit. Tasks that are placed badly are refused by their TaskManager."""
     there = network.network_buffers
     if there is None:
         return

@@ -1,4 +1,4 @@
-"""A whole cluster in this process: an actor system with JobManager, ResourceManager and TaskManagers."""
+"""A complete cluster in this process: an actor system with JobManager, ResourceManager and TaskManagers."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 START_TIMEOUT = 30.0
-"""Seconds for the first actors to start."""
+"""Seconds to wait until the first actors have started."""
 
 
 SHUTDOWN_TIMEOUT = 30.0
-"""Seconds for all actors together to terminate."""
+"""Seconds to wait until all actors have terminated."""
 
 
 def slots_needed(job_graph: JobGraph) -> int:
-    """Return the number of slots: for each slot sharing group, that of the subtasks of its widest vertex."""
+    """Return the number of slots: the sum, over slot sharing groups, of the largest parallelism in the group."""
     return slot_sharing_groups.slots_needed(job_graph.vertices)
 
 
 class LocalCluster:
     """A local cluster, which runs from its creation until `shutdown`; use it in a `with` statement.
 
-    Its actors run in an actor system of its own, or in `system`, which ends with it and keeps its own recorder.
+    Its actors run in their own actor system, or in `system`, which terminates with the cluster and keeps its recorder.
 
     Raises:
-        ClusterError: `record` cannot be written; or both `system` and `record` are set, but a system has its
-            recorder from its creation; or the high-availability store cannot be used.
+        ClusterError: `record` cannot be written; both `system` and `record` are set, although a system has its own
+            recorder; or the high-availability store cannot be used.
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
@@ -97,23 +97,23 @@ class LocalCluster:
     ) -> JobClient:
         """Submit a job that starts from `restore_path`, and return a client of it.
 
-        With high availability it must be a job returned by `identify`. A client that is not attached receives no
+        With high availability the job must have been returned by `identify`. A client that is not attached receives no
         updates. If the job fails, the flight recorder is written to `flight_record`, or next to the job's checkpoints.
 
         Raises:
-            ClusterError: the cluster has ended, because one of its components failed repeatedly.
+            ClusterError: the cluster has terminated, because one of its components failed repeatedly.
             InsufficientSlotsError: the maximum number of TaskManagers has fewer slots than the job needs;
                 `InsufficientResourcesError` if an operator needs more than a TaskManager has declared.
-            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks
-                need more than all TaskManagers have.
+            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+                more than all TaskManagers have.
         """
         if self._failed is not None:
             raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: {self._failed.cause.message}")
         job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
         check_job(job_graph, self._settings, self._slots)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
-        # Clients of ended jobs are dropped, because a cluster may run any number of jobs. This may take time, so it is
-        # done first: an interrupt must not hide a submitted job.
+        # Clients of ended jobs are dropped, because a cluster may run any number of jobs. This may take time, so it
+        # is done before the submission: an interrupt must not hide a submitted job.
         self._clients = self._running()
         client = JobClient(
             self._system,
@@ -139,7 +139,7 @@ class LocalCluster:
         """Find the job in the high-availability store. Waits until this driver leads.
 
         `restore_path` is the checkpoint from which the user wants to start; with `repeats` a finished job runs again.
-        The reason for a wait is passed to `notify`.
+        The reason for waiting is passed to `notify`.
 
         Raises:
             CheckpointError: the job is in the store, and no longer fits its own latest checkpoint.
@@ -157,13 +157,13 @@ class LocalCluster:
     def check(self, job_graph: JobGraph) -> None:
         """Check whether the job can run, as `submit` does, before files are deleted for it.
 
-        Raises what `submit` and the checks of the data plane raise.
+        Raises the errors of `submit` and of the data plane's checks.
         """
         check_job(job_graph, self._settings, self._slots)
         self._data_plane.check(job_graph)
 
     def job(self, job_id: JobId | str) -> JobClient:
-        """Return a new client of a running job, submitted by any client; it receives the job's events from now on.
+        """Return a new client of a running job, which receives the job's events from now on.
 
         Raises:
             UnknownJobError: no job with this id is running.
@@ -175,10 +175,10 @@ class LocalCluster:
         return JobClient(self._system, self._job_manager, job_graph, submits=False)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """Return the running jobs and the last ended ones, in the order of submission (Flink's listJobs).
+        """Return the running jobs and recently ended jobs, in the order of submission (Flink's listJobs).
 
         Raises:
-            ClusterError: the cluster has ended.
+            ClusterError: the cluster has terminated.
         """
         try:
             return self._gateway.jobs(START_TIMEOUT)
@@ -186,12 +186,12 @@ class LocalCluster:
             raise ClusterError("the jobs of a cluster that was shut down are not known any more") from None
 
     def task_managers(self) -> tuple[str, ...]:
-        """Return the names of the running TaskManagers, in the order of their start."""
+        """Return the names of the running TaskManagers, in start order."""
         living = (cell for cell in self._system.cells.living() if cell.parent is self._system.user)
         return tuple(cell.name for cell in living if cell.props.actor_class is TaskManager)
 
     def kill_task_manager(self, name: str) -> None:
-        """Kill a TaskManager as if its machine were switched off: no hook runs, no message is sent.
+        """Kill a TaskManager as if its machine had crashed: no hook runs, and no message is sent.
 
         Raises:
             UnknownTaskManagerError: no TaskManager with this name is running.
@@ -219,14 +219,15 @@ class LocalCluster:
     def shutdown(self, *, concludes: bool = True) -> None:
         """Stop all actors, and release the data-plane resources of jobs that have not ended.
 
-        With high availability the run of the application is concluded; without `concludes`, its next run continues it.
+        With high availability the run of the application is concluded, unless `concludes` is False: then the next run
+        continues it.
 
         Raises:
             TerminationTimeoutError: actors are still running after half a minute; the error names them.
         """
         running = self._running()
         for client in self._clients:
-            # Requested now, because no actor can answer later.
+            # The details are requested now, because no actor can reply later.
             _ = client.details
         if self._application_jobs is not None:
             self._application_jobs.end(concludes=concludes)
@@ -235,7 +236,7 @@ class LocalCluster:
         finally:
             self._services.close()
         for client in running:
-            # Its checkpoints stay, and with them its staged output.
+            # The checkpoints are kept, and therefore also their staged output.
             self._data_plane.release_job(client.job_id, keep_staged=True)
 
     def __enter__(self) -> Self:
@@ -255,7 +256,7 @@ class LocalCluster:
         )
         entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
         started = self._system.spawn(entrypoint, "cluster-entrypoint")
-        # The submission of a job needs the components.
+        # The components are needed to submit jobs.
         components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
         assert isinstance(components, ClusterComponents)
         return components

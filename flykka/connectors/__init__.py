@@ -1,4 +1,4 @@
-"""The interface for connectors: the base classes of sources and sinks. Their tests are in `testing`.
+"""The interface for connectors: the base classes of sources and sinks. `testing` contains tests for connectors.
 
 Not here: flykka's own connectors (`spark_bridge/connectors`).
 """

@@ -1,4 +1,4 @@
-"""Tests that every connector passes: derive a class from `SinkContract` or `SourceContract`, and run pytest."""
+"""Tests for connectors: derive a class from `SinkContract` or `SourceContract`, and run pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job on a terminal, or in a file of lines: its events, its live display and its summary.
+"""Displays a job in a terminal, or in a file of lines: its events, its live display and its summary.
 
 Not here: displays of notebooks (`notebook`), and texts for several displays (`views/text`).
 """

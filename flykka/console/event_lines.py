@@ -1,4 +1,4 @@
-"""Events of a job, line by line: a listener for `JobClient.add_listener`."""
+"""Prints the events of a job, one line each: a listener for `JobClient.add_listener`."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CR
 
 
 class Console:
-    """Prints a line for each relevant event of a job, with the seconds since the first one.
+    """Prints a line for each relevant event of a job, with the seconds since the first event.
 
-    Several completed checkpoints share a line: see `CheckpointLines`. An aborted one has a line of its own. On a
-    terminal important lines have a colour; elsewhere, and with NO_COLOR, they are plain text. With a `job_name` each
-    line begins with it. In an app started by `flykka run`, a Console without an `output` is silent, because its lines
-    are on the screen already.
+    Several completed checkpoints share a line: see `CheckpointLines`. Each aborted checkpoint has its own line. In a
+    terminal important lines are coloured, unless NO_COLOR is set. With a `job_name` each line begins with it. In an app
+    started by `flykka run`, a Console without an `output` prints nothing, because its lines are already displayed.
     """
 
     def __init__(self, output: RichConsole | None = None, *, job_name: str | None = None) -> None:
-        # In a notebook too the lines are text: they come from another thread than the one that runs the cell.
+        # In a notebook the lines are plain text, too, because they are printed by another thread than that of the
+        # cell.
         self._output = output or RichConsole(force_jupyter=False, quiet=current_launch().shows_jobs)
         self._job_name = job_name
         self._began_ms: int | None = None
@@ -74,7 +74,7 @@ class Console:
             case _ if self._same.hides(message):
                 pass
             case JobStatusChanged(status=JobStatus.FINISHED, timestamp_ms=at):
-                # The result, which comes next, shows whether it reached its end or was stopped.
+                # The result, which follows, shows whether the job reached the end of its input or was stopped.
                 self._finished_ms = at
             case JobResultSuccess(checkpoint_path=checkpoint_path) if self._finished_ms is not None:
                 self._line(self._finished_ms, f"job {JobStatus.FINISHED if checkpoint_path is None else STOPPED}")
@@ -109,7 +109,7 @@ class Console:
         if execution.state is ExecutionState.FAILED:
             where = f" on {task_manager}" if task_manager else ""
             self._on_failure(f"{execution.task_name} failed{where}", execution)
-            # The status FAILING with the same cause comes next.
+            # The status FAILING follows, with the same cause.
             self._last_cause = execution.failure
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
@@ -141,7 +141,7 @@ class Console:
         if self._job_name is not None:
             line.append(f"{self._job_name}: ", "bold")
         line.append(text, style)
-        # One write for the whole line, however long: other threads print too.
+        # The whole line is written at once, however long it is, because other threads print too.
         self._output.print(line, soft_wrap=True, highlight=False)
 
 
@@ -151,16 +151,16 @@ def _because(cause: SerializedThrowable | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """A line to print, and the time (ms) of its event."""
+    """A line to print, and the time of its event in milliseconds."""
 
     timestamp_ms: int
     text: str
 
 
 class CheckpointLines:
-    """Accumulates checkpoints until a line is due: a minute after the previous line, then two, up to an hour.
+    """Accumulates checkpoints until a line is due: a minute after the previous line, then two minutes, up to an hour.
 
-    The clock is that of the messages.
+    Time is that of the messages.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class CheckpointLines:
         self._durations_ms: list[int] = []
 
     def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
-        """Add a completed checkpoint; return the line that is due, if any."""
+        """Add a completed checkpoint; return a line if one is due."""
         if self._last is None:
             self._first_id = checkpoint.checkpoint_id
         self._last = checkpoint
@@ -185,7 +185,7 @@ class CheckpointLines:
         return self._line()
 
     def interrupted(self) -> CheckpointLine | None:
-        """Return the line for accumulated checkpoints before another line is printed; this resets the pause."""
+        """Return the line for accumulated checkpoints before another line is printed, and reset the interval."""
         self._printed_ms, self._pause_ms = None, FIRST_PAUSE_MS
         return self._line()
 
@@ -227,16 +227,15 @@ def rescale_text(rescale: Rescale) -> str | None:
 def _change(vertex: VertexRescale) -> str | None:
     before, after = vertex.pre_parallelism, vertex.post_parallelism
     if before is None:
-        # A job that starts with the desired parallelism is no news.
+        # A job that starts with the desired parallelism is not worth a line.
         return None if after == vertex.desired_parallelism else f"{vertex.name} {after} of {vertex.desired_parallelism}"
     return None if before == after else f"{vertex.name} {before} -> {after}"
 
 
 class SameFailures:
-    """Repeated failures of a job since its last checkpoint: printed in full the first time, then counted less and less
-    often.
+    """Counts repeated failures of a job since its last checkpoint, to print them less and less often.
 
-    Messages about the reaction to an unprinted one are not printed either.
+    Messages about the consequences of an unprinted failure are not printed either.
     """
 
     def __init__(self) -> None:
@@ -244,7 +243,7 @@ class SameFailures:
         self._is_hidden = False
 
     def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
-        """Count a failure; return its count, and whether to report it, see `is_reported`."""
+        """Count a failure; return its count, and whether to report the failure (see `is_reported`)."""
         signature = failure_signature(task_name.rpartition(" (")[0], cause)
         if signature is None:
             self._is_hidden = False
@@ -255,7 +254,7 @@ class SameFailures:
         return times, not self._is_hidden
 
     def hides(self, message: Message) -> bool:
-        """Return True if the message is only about the reaction to an unprinted failure."""
+        """Return True if the message is only a consequence of an unprinted failure."""
         match message:
             case CheckpointCompleted():
                 self._times.clear()

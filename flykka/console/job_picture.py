@@ -1,4 +1,4 @@
-"""The live display of a job at one moment, for rich: a header, its vertices, its last checkpoints and restarts."""
+"""The live display of a job's current state, for rich: a header, its vertices, its last checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ _STATE_STYLES = {
     ExecutionState.FINISHED: QUIET,
 }
 _RATES = 20
-"""The number of characters for the throughput, one per step."""
+"""The width of the throughput chart in characters, one per measurement."""
 _BAR = 5
-"""The number of characters for the shares of time."""
+"""The width of the bar with the shares of time in characters."""
 _NAME = 20
-"""The minimum number of characters for the name of a vertex."""
+"""The minimum width of vertex names in characters."""
 _GAP = 2
 _WANTED = 6
-"""Columns up to this importance are never dropped to make room for a long name: it gets its own line if possible."""
+"""Columns up to this importance are not dropped for a long name, which gets its own line instead if possible."""
 _OTHER_LINES = 10
 """The number of lines of a display besides its vertices, including some for the output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The number of last checkpoints to show."""
+"""The number of checkpoints to show, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the vertices with a fixed `width`, so that columns do not move. 1 is the highest importance."""
+    """A column of the vertex table, with a fixed `width`, so that columns do not move. Importance 1 is the highest."""
 
     title: str
     importance: int
@@ -98,11 +98,11 @@ class JobPicture:
     jobs: int = 1
     """The number of displays that share the terminal."""
     long_work: tuple[WorkProgress, ...] = ()
-    """Long-running work in Spark, oldest first."""
+    """Long-running work of the job in Spark, oldest first."""
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
-        # Separates it from the lines above.
+        # An empty line separates the display from the lines above.
         yield Text()
         yield _cut(self._header(ascii_only=ascii_only), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
@@ -129,7 +129,7 @@ class JobPicture:
         return header
 
     def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:
-        """Yield a line for each vertex; two if its name and values do not fit into one, but the height allows it.
+        """Yield one line for each vertex, or two if its name and values do not fit into one and the height allows it.
 
         Otherwise names are truncated in favour of the most important values.
         """
@@ -188,7 +188,7 @@ class JobPicture:
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
-    """Return the columns in their order on the screen, whether they fit or not."""
+    """Return all columns in display order, whether they fit or not."""
     latency = _Column("latency", 7, 7, lambda vertex: Text(_latency(vertex)))
     return [
         _Column("tasks", 1, 13, _tasks, right=False),
@@ -226,13 +226,13 @@ def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") ->
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
-    """Truncate the line at the width of the terminal, with a mark if it can show one."""
+    """Truncate a line at the width of the terminal, with an ellipsis if the terminal can show it."""
     line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
     return line
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """Count the subtasks in the state of the vertex, with the total if some are in another state."""
+    """Count the subtasks in the same state as the vertex, with the total if others are in another state."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))
@@ -247,7 +247,7 @@ def _watermark(vertex: JobVertexDetails) -> Text:
 
 
 def _shares(shares: TimeShares | None, *, ascii_only: bool) -> Text:
-    """Draw a bar for the shares of time (busy, back-pressured, idle), with the busy share as a number."""
+    """Draw a bar with the shares of time (busy, back-pressured, idle), and the busy share as a number."""
     if shares is None:
         return Text(NOTHING)
     full, held, empty = ("#", "=", ".") if ascii_only else ("█", "▒", "·")
@@ -265,7 +265,7 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
 
 
 def _queued(vertex: JobVertexDetails) -> Text:
-    """Show the batches queued before the subtasks, and after them."""
+    """Show the number of batches in the input queues and output queues of the subtasks."""
     return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 
@@ -278,7 +278,7 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
 
 
 def blocks(values: Sequence[float | None]) -> str:
-    """Draw a character for each value, scaled from 0 to the maximum. None leaves a gap."""
+    """Draw one character per value, scaled from 0 to the maximum. None leaves a gap."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return "".join(
         " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values

@@ -1,4 +1,4 @@
-"""Live displays of jobs on a terminal: they stay at the bottom, and all other output goes above them."""
+"""Live displays of jobs in a terminal, which stay at the bottom while all other output is printed above them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4
 LOOK_SECONDS = 0.5
-"""Seconds between two requests for long-running work in Spark."""
+"""Seconds between two requests for the long-running work in Spark."""
 
 logger = logging.getLogger("flykka.console")
 
@@ -29,12 +29,12 @@ Details = Callable[[], JobDetails]
 
 
 def can_be_live(output: RichConsole) -> bool:
-    """Return True if there is a terminal that can redraw. Forced colours alone do not suffice."""
+    """Return True if the output is a terminal that can redraw. Forced colours alone do not suffice."""
     return output.file.isatty() and not output.is_dumb_terminal
 
 
 class LiveScreen:
-    """The displays of all running jobs. While there is one, Python's output goes above them."""
+    """The live displays of all running jobs. While there is one, Python's output is printed above them."""
 
     def __init__(self, output: RichConsole) -> None:
         self._output = output
@@ -54,7 +54,7 @@ class LiveScreen:
                 self._live.start(refresh=True)
 
     def leave(self, job: Details) -> None:
-        """Draw a job for the last time; its display stays on the screen."""
+        """Draw a job for the last time; its display remains on the screen."""
         with self._lock:
             others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):
@@ -76,7 +76,7 @@ class LiveScreen:
         self._live, self._jobs = None, ()
 
     def _pictures(self) -> RenderableType:
-        # Without the lock, whose holder may be waiting for the thread that draws.
+        # The lock is not held here, because its holder may be waiting for the thread that draws.
         jobs = self._jobs
         return Group(*(JobPicture(job(), jobs=len(jobs), long_work=long_work()) for job, long_work in jobs))
 
@@ -84,7 +84,7 @@ class LiveScreen:
 class LongWork:
     """The last known long-running work of a job in Spark, oldest first.
 
-    Polled by a thread, because Spark may answer slowly.
+    A separate thread polls it, because Spark may reply slowly.
     """
 
     def __init__(self, look: Look, interval_seconds: float = LOOK_SECONDS) -> None:
@@ -105,7 +105,7 @@ class LongWork:
         self._closed.set()
 
     def look(self) -> None:
-        """Poll once; without an answer from Spark there is no work to show."""
+        """Poll once; if Spark does not reply, there is no work to show."""
         try:
             works = self._look()
         except Exception:
@@ -126,7 +126,7 @@ Clock = Callable[[], float]
 def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = time.monotonic) -> Iterator[None]:
     """Print `start_text`, and when the `with` block ends without an error, `end_text` with the elapsed time.
 
-    On a terminal a temporary line counts the seconds meanwhile; elsewhere two lines are printed.
+    In a terminal a temporary line counts the seconds meanwhile; otherwise two lines are printed.
     """
     since = clock()
     if can_be_live(output):
@@ -145,7 +145,7 @@ def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = 
 
 
 def spark_start(output: RichConsole, master: str) -> AbstractContextManager[None]:
-    """Return a context that shows the start of Spark."""
+    """Return a context that displays the start of Spark."""
     return elapsed(output, f"starting Spark at {master}", "Spark is up")
 
 

@@ -1,4 +1,4 @@
-"""Standard output and standard error of a run whose jobs continue if the readers are gone."""
+"""Standard output and standard error of a run whose jobs continue if no process reads the output any more."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from threading import Event
 from typing import Any, BinaryIO, TextIO, cast
 
 _NO_READER = (errno.EPIPE, errno.EIO)
-"""The reader of a pipe has left, as `head` does; or the other end of a terminal was closed."""
+"""The errors of a pipe whose reader has exited, such as `head`, and of a terminal that was closed."""
 
 _STDOUT = 1
 _LOOK_MS = 200
 _PATIENCE_MS = 2_000
-"""Milliseconds to wait for a reader when the run is to end: a lost connection may not report an error."""
+"""Milliseconds to wait for a reader at the end of the run, as a lost connection may not report an error."""
 
 
 class _LastingDescriptor(RawIOBase):
@@ -27,11 +27,11 @@ class _LastingDescriptor(RawIOBase):
     def __init__(self, descriptor: int, hurry: Event) -> None:
         self._descriptor = descriptor
         self._hurry = hurry
-        # Redirections of standard error by others apply to us too.
+        # If other code redirects standard error, the redirection must apply to this stream, too.
         self._own = _reopen_terminal(descriptor) if descriptor == _STDOUT else descriptor
 
     def fileno(self) -> int:
-        """Return the descriptor itself: child processes write to it too."""
+        """Return the original descriptor, because child processes write to it, too."""
         return self._descriptor
 
     def isatty(self) -> bool:
@@ -47,7 +47,7 @@ class _LastingDescriptor(RawIOBase):
         super().close()
 
     def write(self, data: Any) -> int:
-        """Write as a file does; output that cannot be written, for example because the disk is full, is lost."""
+        """Write like a file, but discard output that cannot be written, for example because the disk is full."""
         rest = memoryview(data).cast("B")
         while rest:
             if not self._accepts_output():
@@ -81,7 +81,7 @@ class _LastingDescriptor(RawIOBase):
 def _reopen_terminal(descriptor: int) -> int:
     """Open the terminal of a descriptor again, so that only our writes are non-blocking.
 
-    If that fails, return the descriptor itself: a short write does not block if a pipe has room.
+    If that fails, return the descriptor itself: a short write does not block if there is room in the pipe.
     """
     try:
         return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -91,11 +91,11 @@ def _reopen_terminal(descriptor: int) -> int:
 
 @contextmanager
 def lasting_output(hurry: Event | None = None) -> Iterator[None]:
-    """Prevent errors of printing in this process until the end of the `with` block.
+    """Suppress errors of printing in this process until the end of the `with` block.
 
-    Output is discarded when the reader of a pipe has left or the terminal is gone, and also when nothing has been read
-    for some seconds after `hurry` is set. Characters that the encoding cannot represent, for example in the name of a
-    job, are escaped.
+    Output is discarded when the reader of a pipe has exited or the terminal is closed, and also when nothing has been
+    read for some seconds after `hurry` is set. Characters that the encoding cannot represent, for example in the name
+    of a job, are escaped.
     """
     hurry = hurry or Event()
     before = sys.stdout, sys.stderr
@@ -105,14 +105,14 @@ def lasting_output(hurry: Event | None = None) -> Iterator[None]:
         yield
     finally:
         for stream in lasting:
-            # It is None if the process was started without.
+            # The stream is None if the process was started without it.
             if isinstance(stream, TextIOWrapper):
                 stream.flush()
         sys.stdout, sys.stderr = before
 
 
 def _lasting(stream: TextIO, original: TextIO | None, hurry: Event) -> TextIO:
-    """Wrap the descriptor of a stream, if it is the one with which Python started."""
+    """Wrap the descriptor of a stream, if the stream is the one with which Python started."""
     if not isinstance(stream, TextIOWrapper):
         return stream
     if stream is not original:
@@ -121,7 +121,7 @@ def _lasting(stream: TextIO, original: TextIO | None, hurry: Event) -> TextIO:
     stream.flush()
     descriptor = _LastingDescriptor(stream.fileno(), hurry)
     return TextIOWrapper(
-        # As with `python -u`.
+        # A raw buffer means unbuffered output, as with `python -u`.
         cast(BinaryIO, descriptor) if isinstance(stream.buffer, RawIOBase) else BufferedWriter(descriptor),
         encoding=stream.encoding,
         errors="backslashreplace",

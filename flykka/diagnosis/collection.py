@@ -1,7 +1,7 @@
-"""Requests reports from the actors of a job on what they wait for, from all at once, each with a time limit.
+"""Asks all actors of a job at once what they are waiting for, each with a time limit.
 
-It runs on the thread of the caller, never in an actor: if one actor is stuck, or all threads of the dispatcher, the
-reports of the others must still arrive. The existing actors are read from the living cells, without a message.
+This runs on the caller's thread, never in an actor: if one actor hangs, or all threads of the dispatcher, the reports
+of the other actors must still arrive. The list of actors is read directly from the living cells.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutErro
 from flykka.runtime.system import ActorSystem
 
 TIME_LIMIT = 2.0
-"""The seconds in which each actor has to answer."""
+"""The seconds that each actor has to reply."""
 
 ASKED_TASKS = 2_000
-"""The limit of Tasks that get a request: the cause of a delay is visible before ten thousand have answered."""
+"""The maximum number of Tasks that are asked; more are not needed to find the cause of a delay."""
 
 A = TypeVar("A", bound=Message)
 
@@ -64,7 +64,7 @@ class _Asked:
 def collect_reports(system: ActorSystem, details: JobDetails, time_limit: float = TIME_LIMIT) -> ActorReports:
     """Request reports from the actors of a job, each within `time_limit` seconds; takes at most twice that.
 
-    `details` are the last ones that the client has, in case no actor answers.
+    `details` are the last ones that the client has, in case no actor replies.
     """
     return _Collection(system, details, time_limit).reports()
 
@@ -122,7 +122,7 @@ class _Collection:
     def _stages(
         self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
     ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
-        """Collect the bridges' reports of their stages, if there may be any; a bridge need not answer."""
+        """Collect the stages that bridges report, if there may be any. A bridge that does not reply is ignored."""
         by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
         requests: list[_Asked | None] = []
         for task in tasks:
@@ -149,13 +149,13 @@ class _Collection:
         return _Asked(cell, name, future, attempt)
 
     def _answer(self, request: _Asked | None, deadline: float) -> Message | None:
-        """The answer; `None` if the actor has ended, or has not answered, which is recorded."""
+        """Return the reply; None if the actor has ended, or has not replied, which is recorded."""
         if request is None:
             return None
         reply = _reply(request, deadline)
         if isinstance(reply, AskTimeoutError):
             cell = request.cell
-            waiting = max(0, len(cell.mailbox.messages) - 1)  # Without the request itself.
+            waiting = max(0, len(cell.mailbox.messages) - 1)  # The request itself is not counted.
             self._unresponsive.append(
                 UnresponsiveActor(name=request.name, handles=cell.handles, waiting=waiting, attempt=request.attempt)
             )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
-    """The last failures of a job, the oldest first; `suppressed` is the number of earlier ones."""
+    """The last failures of a job, oldest first; `suppressed` is the number of earlier failures."""
 
     entries: tuple[RootExceptionHistoryEntry, ...]
     suppressed: int = 0
@@ -60,7 +60,7 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
 
 def _row(entry: RootExceptionHistoryEntry, began_ms: int) -> tuple[str, ...]:
-    """The cells of a failure; a click opens its full text."""
+    """Return the table cells of a failure, whose full text is expandable."""
     cause = entry.root.cause
     first, *rest = full_text(cause) or [""]
     full = "\n".join(text for text in ("\n".join(rest), cause.stack_trace) if text.strip())

@@ -1,4 +1,4 @@
-"""Facts of a diagnosis: lines about the job, and a row for each relevant attempt."""
+"""The facts of a diagnosis: lines about the job, and a row for each relevant attempt."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from flykka.views.text.failures import outcome, story
 from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
-"""The limit of rows for one screen."""
+"""The maximum number of rows, for one screen."""
 
 TOLD_FAILURES = 2
-"""The number of last failures; `job.exception_history` has more."""
+"""The number of failures to show, the last ones; `job.exception_history` has more."""
 
 NAMED = 4
-"""The limit of named attempts for which a checkpoint waits."""
+"""The maximum number of attempts that are named if a checkpoint waits for them."""
 
 _WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """An attempt: its state, its activity and the duration of that, and what it waits for."""
+    """An attempt: its state, its activity since when, and what it is waiting for."""
 
     name: str
     vertex_id: JobVertexId
@@ -42,7 +42,7 @@ class AttemptFact:
 
 
 def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """Labels and texts: the job, its checkpoints, slots, restarts, last failure and unresponsive actors."""
+    """Yield labels and texts: the job, its checkpoints, slots, restarts, last failure and unresponsive actors."""
     job, details = reports.job, reports.details
     status = details.status if job is None else job.status
     since = "" if job is None else f" for {lasting(reports.now_ms - job.since_ms)}"
@@ -54,7 +54,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
         for restart in job.restarts:
             yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {restart.cause.headline}"
     if status not in _WELL_ENDED:
-        # Earlier failures are not relevant to a job that has finished or was cancelled.
+        # Earlier failures are irrelevant if the job has finished or was cancelled.
         if details.last_failure is not None and job is None and status in JOB_TERMINAL:
             yield "failure", details.last_failure.headline
         yield from _failures(reports)
@@ -74,7 +74,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """The sources that have more to read than the current batch."""
+    """Yield the sources that have more to read than the current batch."""
     attempts = reports.job.attempts if reports.job else ()
     for attempt in attempts:
         task = reports.tasks.get(attempt.attempt)
@@ -87,7 +87,7 @@ def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _held_back(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """The source with the least event time, if it has been silent for a while."""
+    """Yield the source with the lowest event time, if it has emitted no rows for a while."""
     attempts = reports.job.attempts if reports.job else ()
     tasks = ((attempt.name, reports.tasks.get(attempt.attempt)) for attempt in attempts)
     holds = [(name, task.held_back_by) for name, task in tasks if task is not None and task.held_back_by is not None]
@@ -107,7 +107,7 @@ def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
-    """The most relevant attempts, in the job's order, and the number of the others."""
+    """Return the most relevant attempts, in the job's order, and the number of other attempts."""
     if reports.job is None:
         return (), 0
     attempts = reports.job.attempts
@@ -116,7 +116,7 @@ def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFac
 
 
 def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]:
-    """Sort key: unresponsive, not running, busy, idle."""
+    """Return a sort key, in the order: unresponsive, not running, busy, idle."""
     if reports.unresponsive_task(attempt.attempt) is not None:
         return 0, attempt.since_ms
     if attempt.state is ExecutionState.FINISHED:

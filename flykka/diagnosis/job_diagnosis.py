@@ -1,7 +1,7 @@
-"""The diagnosis of a job: one sentence on what it waits for, and the facts for that.
+"""The diagnosis of a job: one sentence on what it is waiting for, and facts as evidence.
 
-Conditions are tested from the outside inwards, and the first that holds is the answer: the job has ended; there is no
-leader, or no JobMaster answers; it starts, restarts or ends; tasks wait for slots or for their state; a Task is
+Conditions are tested from the outside inwards, and the first one that holds is reported: the job has ended; there is no
+leader, or no JobMaster replies; the job starts, restarts or ends; tasks wait for slots or for their state; a Task is
 unresponsive; a checkpoint waits for a task; the job works; there is nothing to do.
 """
 
@@ -27,10 +27,10 @@ from flykka.views.html.markup import display, dot, element, labelled, quiet, tab
 from flykka.views.text.formats import STOPPED, columns, counted, lasting
 
 PATIENCE_MS = 1_000
-"""The normal duration of a checkpoint: the job does not wait for a younger one."""
+"""The normal duration of a checkpoint in milliseconds; younger checkpoints are not reported as delayed."""
 
 FOLLOWED = 64
-"""The limit of attempts that are examined for the one that delays a checkpoint."""
+"""The maximum number of attempts that are examined to find the one that delays a checkpoint."""
 
 _LABEL = 13
 _HEADER = ("task", "state", "on", "is", "for", "waits for")
@@ -39,9 +39,9 @@ _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiagnosis:
-    """The diagnosis of a job: one sentence on what it does or why it makes no progress, and the facts for that.
+    """The diagnosis of a job: one sentence on what it does or why it makes no progress, and facts as evidence.
 
-    `facts` are labelled lines about the job; `attempts` are its most relevant attempts, `left_out` the number of the
+    `facts` are labelled lines about the job; `attempts` are its most relevant attempts, and `left_out` counts the
     others.
     """
 
@@ -53,7 +53,7 @@ class JobDiagnosis:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """The answer in the first line, then the facts: at most a screen."""
+        """Format the sentence in the first line, then the facts, on at most one screen."""
         lines = [self.answer, "", *(f"{label:<{_LABEL}}{text}" for label, text in self.facts)]
         if self.attempts:
             lines += ["", *columns(_HEADER, self._rows())]
@@ -175,7 +175,7 @@ def _ending(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     because = f" after {job.cause.headline}" if job.status is JobStatus.FAILING and job.cause else ""
     if not alive:
         return f"{name} is {job.status}{since}{because}"
-    # An attempt that has answered gives more information than one that has ended.
+    # An attempt that has replied provides more information than one that has ended.
     last = next((each for each in alive if each.attempt in reports.tasks), alive[0])
     others = f" and {counted(len(alive) - 1, 'other')}" if len(alive) > 1 else ""
     return (
@@ -222,7 +222,7 @@ def _slots(reports: ActorReports, job: JobExplained) -> str:
 
 
 def _with_slots(reports: ActorReports, text: str) -> str:
-    """Append which slots there are."""
+    """Append a description of the existing slots."""
     slots = reports.slots
     if slots is None:
         silence = reports.unresponsive_part("the ResourceManager")
@@ -268,7 +268,7 @@ def _checkpoint(reports: ActorReports, waits: Waits) -> str | None:
 
 
 def _culprit(pending: PendingExplained, waits: Waits) -> ExecutionAttemptId:
-    """Of the attempts for which a checkpoint waits, the one with the shortest chain of waits."""
+    """Return, of the attempts that a checkpoint waits for, the one with the shortest chain of waits."""
     return min(pending.awaited[:FOLLOWED], key=lambda attempt: len(waits.chain(attempt)))
 
 

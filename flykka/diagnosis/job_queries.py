@@ -1,7 +1,7 @@
-"""JobQueries: every query about the jobs of a cluster, by one name and with one type of answer.
+"""JobQueries: all queries about the jobs of a cluster, each with one name and one result type.
 
-`RestClusterClient` offers some of them by HTTP, but not as these types: in JSON they have Flink's format, from which
-these types cannot be restored.
+`RestClusterClient` offers some of them by HTTP, but not with these types: its JSON has Flink's format, from which these
+types cannot be restored.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 
 
 class JobQueries(Protocol):
-    """Answered by the JobManager (`JobManagerGateway`) or from archives (`HistoryGateway`).
+    """Implemented by the JobManager (`JobManagerGateway`) and for archives (`HistoryGateway`).
 
-    Every call may block, and raises if there is no answer or no such job.
+    Every call may block, and raises an error if there is no reply or no such job.
     """
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs that run, and the last that have ended."""
+        """Return the running jobs and recently ended jobs."""
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """The current state of a job, with its last checkpoints, at most `checkpoints`."""
+        """Return the current state of a job, with at most `checkpoints` of its last checkpoints."""
 
     def graph(self, job_id: JobId) -> JobGraph: ...
 
@@ -48,22 +48,22 @@ class JobQueries(Protocol):
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """A checkpoint, and its subtasks as far as they are retained."""
+        """Return a checkpoint, and its subtasks as far as they are retained."""
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot: ...
 
 
 class ClusterQueries(JobQueries, Protocol):
-    """The queries of the REST interface. `RestfulGateway` answers for a cluster, `HistoryGateway` for a history."""
+    """The queries of the REST interface, implemented by `RestfulGateway` and `HistoryGateway`."""
 
     @property
     def history_of(self) -> str | None:
-        """The directory whose archives answer; `None` for a cluster."""
+        """The directory of the archives; None for a cluster."""
 
     def slots(self) -> SlotsExplained: ...
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """The environment of the process in which a job runs or has run."""
+        """Return the environment of the process in which a job runs or ran."""
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """The state of a job, or the reason why it makes no progress; each actor has `time_limit` seconds to answer."""
+        """Diagnose why a job makes no progress, or what it does; each actor has `time_limit` seconds to reply."""

@@ -1,4 +1,4 @@
-"""Reports on one job: the client's own knowledge, and the answers of its actors."""
+"""Reports on one job: the client's own knowledge, and the replies of the job's actors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnresponsiveActor:
-    """An actor that has not answered a request in time.
+    """An actor that has not replied to a request in time.
 
-    `name` is its role ("the JobMaster") or that of its task; `handles` is the message that it is handling, and
+    `name` is its role ("the JobMaster") or the name of its task; `handles` is the message that it is handling, and
     `waiting` the number of messages after that. `attempt` is set for a Task.
     """
 
@@ -26,10 +26,10 @@ class UnresponsiveActor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorReports:
-    """Reports on one job at `now_ms`; a report is `None` if there was no such actor, or it has not answered.
+    """Reports on one job at `now_ms`; a report is None if there is no such actor, or it has not replied.
 
-    The details are those of its read model, or the last ones of its client if no actor is left to answer. Each actor
-    had `time_limit_ms` to answer.
+    `details` come from the job's read model, or from its client if no actor can reply. Each actor had `time_limit_ms`
+    to reply.
     """
 
     details: JobDetails
@@ -51,5 +51,5 @@ class ActorReports:
         return next((each for each in self.unresponsive if each.attempt == attempt), None)
 
     def unresponsive_part(self, name: str) -> UnresponsiveActor | None:
-        """An actor of the cluster or of the job, if it has not answered."""
+        """Return an unresponsive actor of the cluster or the job by its role, or None."""
         return next((each for each in self.unresponsive if each.name == name), None)

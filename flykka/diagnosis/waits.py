@@ -1,4 +1,4 @@
-"""Chains of waits: an attempt's stage, snapshot or input, the attempt for which that waits in turn, and so on.
+"""Chains of waits: an attempt's stage, snapshot or input, the attempt that it waits for in turn, and so on.
 
 The first condition that holds describes a wait: the Task is unresponsive; it is ending; a stage is running; its outputs
 are full, so that it waits for a reader; a barrier is missing, or there is no input, so that it waits for a producer.
@@ -17,12 +17,12 @@ from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, prod
 from flykka.views.text.formats import counted, lasting
 
 STANDS_STILL_MS = 5_000
-"""A stage without a finished Spark task for this time is reported as standing still."""
+"""The milliseconds without a finished Spark task after which a stage is reported as standing still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLink:
-    """An attempt and its wait: the reason (`why`, with "it" as subject), since when, and for which attempt, if any."""
+    """An attempt and its wait: the reason `why` (a phrase about "it"), its start, and the awaited attempt, if any."""
 
     attempt: ExecutionAttemptId
     why: str
@@ -47,7 +47,7 @@ class Waits:
         return str(attempt) if explained is None else explained.name
 
     def chain(self, attempt: ExecutionAttemptId) -> list[WaitLink]:
-        """The chain of waits, from this attempt to the one that all of them wait for."""
+        """Return the chain of waits, from this attempt to the one that all others wait for."""
         links: list[WaitLink] = []
         visited: set[ExecutionAttemptId] = set()
         following: ExecutionAttemptId | None = attempt
@@ -58,11 +58,11 @@ class Waits:
         return links
 
     def text_of(self, attempt: ExecutionAttemptId) -> str:
-        """A text for the whole chain, with "it" as subject."""
+        """Describe the whole chain in a phrase about "it"."""
         first, *others = self.chain(attempt)
         if not others:
             return first.why
-        # The others between the first and the last add nothing: each waits for the next.
+        # The attempts in between are omitted: each of them waits for the next one.
         return f"{first.why}; {self.name(others[-1].attempt)}: {others[-1].why}"
 
     def link(self, attempt: ExecutionAttemptId) -> WaitLink:
@@ -142,7 +142,7 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """Return the data plane's report of its oldest stage; empty without a stage."""
+        """Describe the oldest stage as reported by the data plane; empty without a stage."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 

@@ -1,4 +1,4 @@
 """Metrics of a cluster and its jobs, with Flink's scopes and names.
 
-Not here: counting, which is done by the code that does the work.
+Not here: counters, which are in the code whose work they count.
 """

@@ -26,7 +26,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Numbers in ascending order, each with its count."""
+    """A distribution of numbers: the distinct values in ascending order, and how often each occurs."""
 
     numbers: tuple[int, ...]
     counts: tuple[int, ...]
@@ -65,11 +65,11 @@ class Distribution:
         }
 
     def quantiles(self, shares: Iterable[float]) -> tuple[int, ...]:
-        """Return the quantiles of these shares (0 to 1) by nearest rank; zeros if there are no numbers."""
+        """Return the quantiles for these fractions (0 to 1) by nearest rank; zeros if there are no numbers."""
         up_to = list(accumulate(self.counts))
         if not up_to:
             return tuple(0 for _ in shares)
-        # Tolerates rounding: shares are written in decimals, and computed in binary.
+        # The subtraction tolerates rounding: decimal fractions are not exact in binary.
         return tuple(self.numbers[bisect_left(up_to, max(1.0, share * up_to[-1] - 1e-9))] for share in shares)
 
 
@@ -77,7 +77,7 @@ JOB_MANAGER = "jobmanager"
 JOB = "jobmanager_job"
 TASK = "taskmanager_job_task"
 OPERATOR = "taskmanager_job_task_operator"
-"""Flink's scopes, as its PrometheusReporter writes them after `flink_`."""
+"""Flink's metric scopes, as its PrometheusReporter writes them after `flink_`."""
 
 _NONE = -1
 _NS_PER_MS = 1_000_000
@@ -98,7 +98,7 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Values of one subject by name: times in ms, except those that Flink has in ns; sizes in bytes."""
+    """The values of one measured object, by name. Times are in ms, or in ns if Flink uses ns; sizes are in bytes."""
 
     scope: str
     labels: Mapping[str, str]
@@ -128,7 +128,7 @@ TASK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
         0 if subtask.last_checkpoint is None else subtask.last_checkpoint.start_delay_ms * _NS_PER_MS
     ),
 }
-"""Values of a subtask."""
+"""Metrics of a subtask, each with the function that reads its value."""
 
 CHAIN_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "currentInputWatermark": lambda subtask: _watermark(subtask.current.metrics.watermark_ms),
@@ -142,7 +142,7 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "pendingCommittables": lambda subtask: subtask.current.metrics.rows_staged,
     "totalCommittables": lambda subtask: subtask.current.metrics.rows_staged + subtask.current.metrics.rows_published,
 }
-"""Values that Flink has for each operator; here they are for the whole chain of a subtask."""
+"""Metrics that Flink reports per operator; here they are reported for the whole chain of a subtask."""
 
 
 def running(jobs: Iterable[JobOverview]) -> list[JobOverview]:
@@ -228,7 +228,7 @@ def of_subtasks(
 
 
 def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
-    """Measure the vertices of a job, each over its subtasks, and user metrics over all subtasks."""
+    """Measure the vertices of a job, aggregated over their subtasks, including user metrics."""
     acknowledged = () if details.last_completed is None else details.last_completed.vertices
     last: dict[JobVertexId, dict[str, float]] = {
         each.vertex_id: {
@@ -256,13 +256,13 @@ def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
     for metric in user_metrics(details.accumulators.merged):
         values = values_of_metric(metric)
         if metric.type is AccumulatorType.METER:
-            # Rates are reported with the subtasks.
+            # Rates are only reported per subtask.
             del values[metric.metric_name]
         yield Measured(OPERATOR, {**_job_labels(details, host), **_operator_labels(metric)}, values)
 
 
 def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[AccumulatorSnapshot]:
-    """Return the metrics among accumulators, except late rows, which the chain reports under the same name."""
+    """Return the accumulators that are metrics, except late rows, which the chain reports under the same name."""
     return (each for each in accumulators if each.operator_id is not None and each.metric_name not in CHAIN_METRICS)
 
 
@@ -281,7 +281,7 @@ def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
 
 
 def numbers(values: Mapping[str, Value]) -> dict[str, float]:
-    """Return the values as numbers by name; a distribution has one number per statistic, `<name>_<figure>`."""
+    """Return the values as numbers by name; a distribution yields one number per statistic, `<name>_<figure>`."""
     result: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Distribution):

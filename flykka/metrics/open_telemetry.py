@@ -50,19 +50,19 @@ Attribute = str | int | bool
 
 
 class OtlpError(Exception):
-    """A receiver did not accept an export."""
+    """Raised if a receiver does not accept an export."""
 
 
 class OpenTelemetryReporter:
-    """Exports everything to one receiver; resource attributes come from OTEL_RESOURCE_ATTRIBUTES, if that is set."""
+    """Exports all metrics and spans to one receiver; resource attributes come from OTEL_RESOURCE_ATTRIBUTES, if set."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint` is the URL of the receiver without the protocol's paths. Raises `ValueError` if it is invalid."""
+        """Create a reporter. `endpoint` is the receiver's base URL. Raises `ValueError` if it is invalid."""
         self.target = checked_endpoint(endpoint).rstrip("/")
         self._host = gethostname()
         own = Resource({"service.name": _NAME, "host.name": self._host})
         self._resource = own.merge(OTELResourceDetector().detect())
-        # Spans are ended and exported here only.
+        # The tracer creates spans that are ended and exported only here.
         self._tracer = TracerProvider(ALWAYS_ON, self._resource, shutdown_on_exit=False).get_tracer(_NAME)
         self._metrics = metric_exporter.OTLPMetricExporter(f"{self.target}/v1/metrics", timeout=_TIMEOUT_SECONDS)
         self._traces = trace_exporter.OTLPSpanExporter(f"{self.target}/v1/traces", timeout=_TIMEOUT_SECONDS)
@@ -72,7 +72,7 @@ class OpenTelemetryReporter:
         self._reasons = _ReasonFilter()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Export the measurements, and the spans since the last report. Raises `OtlpError`, and as `queries`."""
+        """Export the metrics, and the spans since the last report. Raises `OtlpError` and the errors of `queries`."""
         jobs = queries.jobs()
         self._ended &= {job.job_id for job in jobs}
         for job in (job for job in jobs if job.job_id not in self._ended):
@@ -106,7 +106,7 @@ class OpenTelemetryReporter:
 
 
 def metrics_of(measured: Iterable[Measured], time_ns: int) -> list[Metric]:
-    """Convert values to metrics such as `flink.jobmanager.job.numRestarts`; all but histograms are gauges."""
+    """Convert values to metrics such as `flink.jobmanager.job.numRestarts`; all except histograms are gauges."""
     numbers: dict[str, list[NumberDataPoint]] = {}
     distributions: dict[str, list[HistogramDataPoint]] = {}
     for each in measured:
@@ -143,7 +143,7 @@ def _histogram_point(value: Distribution, measured: Measured, time_ns: int) -> H
 
 
 class _ReasonFilter(logging.Filter):
-    """Captures the library's log on this thread: it repeats at each report, and is the only place with the reason."""
+    """Captures the library's log messages on this thread, because only these contain the reason of a failed export."""
 
     _LOGGERS = tuple(logging.getLogger(module.__name__) for module in (metric_exporter, trace_exporter))
 
@@ -172,7 +172,7 @@ class _ReasonFilter(logging.Filter):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A checkpoint or restart that has ended; times in ms since 1970."""
+    """The span of an ended checkpoint or restart; times in milliseconds since the epoch."""
 
     name: str
     start_ms: int
@@ -198,7 +198,7 @@ class SpanLog:
                 yield from _restart(entry, job)
 
     def _ended_checkpoints(self, details: JobDetails, job: Mapping[str, Attribute]) -> Iterator[Span]:
-        # They are listed in the order of their start: one that ends after a later one is awaited.
+        # Checkpoints are reported in start order: one that ends before an earlier one is reported later.
         in_progress = [each.checkpoint_id for each in details.checkpoints_in_progress]
         last = self._checkpoints.get(details.job_id, 0)
         for each in details.checkpoints:

@@ -1,7 +1,7 @@
-"""Metrics as text for Prometheus, with the names of Flink's PrometheusReporter.
+"""Formats metrics for Prometheus, with the names of Flink's PrometheusReporter.
 
-Written here instead of with prometheus-client: a job of 10,000 subtasks has 170,000 values, for which that library
-needs 1.4 s, because it formats the labels of each one again.
+The prometheus-client library is not used: for the 170,000 values of a job with 10,000 subtasks it needs 1.4 s, because
+it formats the labels of each value again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "flink"
 
 
 def text_of(measured: Iterable[Measured]) -> str:
-    """Format the metrics. All but histograms are gauges, even counters, as in Flink; histograms are summaries."""
+    """Format the metrics. All except histograms are gauges, even counters, as in Flink; histograms are summaries."""
     families: dict[str, list[str]] = {}
     for each in measured:
         labels = ",".join([_label(name, value) for name, value in each.labels.items()])

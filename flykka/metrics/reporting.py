@@ -1,4 +1,4 @@
-"""Periodic reports on a thread of their own: no actor creates them, or waits for them."""
+"""Sends periodic reports of metrics on a separate thread; no actor creates reports or waits for them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ STOP_SECONDS = 5.0
 
 
 class Reporter(Protocol):
-    """Reports the measurements of a cluster."""
+    """Reports the metrics of a cluster."""
 
     target: str
-    """The target of the reports, for messages."""
+    """The destination of the reports, for log messages."""
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Report the current measurements. Errors are logged, and the next report is a new attempt."""
+        """Report the current metrics. Errors are logged, and the next report is another attempt."""
 
-    def close(self) -> None:
-        """Release resources."""
+    def close(self) -> None: ...
 
 
 class Reporting:
@@ -83,7 +82,7 @@ class Reporting:
 
 
 class LogReporter:
-    """Logs a line for each measured subject, at level INFO."""
+    """Logs a line for each measured object, at level INFO."""
 
     target = "the log"
 
@@ -91,19 +90,18 @@ class LogReporter:
         self._host = gethostname()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Log the current measurements. Raises what `queries` raise."""
+        """Log the current metrics. Raises the errors of `queries`."""
         if not logger.isEnabledFor(logging.INFO):
             return
         jobs = queries.jobs()
         for each in collected(queries, jobs, fitting_scope(jobs), self._host, now_ms):
             logger.info("%s", line_of(each))
 
-    def close(self) -> None:
-        """Do nothing: there are no resources."""
+    def close(self) -> None: ...
 
 
 def line_of(measured: Measured) -> str:
-    """Format the values of a subject after its labels: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
+    """Format the labels and values of an object: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
     labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
     values = ", ".join(_value_text(name, value) for name, value in measured.values.items())
     return f"{measured.scope}[{labels}]: {values}"

@@ -1,4 +1,4 @@
-"""Monitors: rules of the protocol, checked live, in simulation and over old traces, with constant work per record.
+"""Monitors: protocol rules that are checked live, in simulations and on recorded traces, with constant work per record.
 
-Not here: state machines and actors: a monitor uses only records, so that it cannot share their errors.
+Not here: state machines and actors; a monitor uses only records, so that it cannot share their errors.
 """

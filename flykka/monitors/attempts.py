@@ -17,12 +17,12 @@ from flykka.runtime.trace.records import Turn
 
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:
-    """The common prefix of the ids of all attempts of one subtask."""
+    """Return the id prefix that all attempts of one subtask have in common."""
     return _subtask_and_number(attempt)[0]
 
 
 def number_of(attempt: ExecutionAttemptId) -> int:
-    """The number of the attempt, from 0; 0 if the id does not have the format of JobMasters."""
+    """Return the attempt number, from 0; 0 if the id was not created by a JobMaster."""
     return _subtask_and_number(attempt)[1]
 
 
@@ -32,7 +32,7 @@ def _subtask_and_number(attempt: str) -> tuple[str, int]:
 
 
 _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
-"""Messages that a JobMaster sends when a report has changed something."""
+"""Messages that a JobMaster sends if a report has changed its state."""
 
 
 @dataclass(slots=True)
@@ -45,14 +45,14 @@ class _WatchedAttempt:
 @dataclass(slots=True)
 class _WatchedJob:
     attempts: dict[str, _WatchedAttempt] = field(default_factory=dict)
-    """The newest attempt of each subtask, by the common prefix of their ids."""
+    """The newest attempt of each subtask, by the result of `subtask_of`."""
     restored_id: int | None = None
     has_asked: bool = False
-    """True if the state from which the attempts begin is known."""
+    """True if it is known which checkpoint the attempts restore."""
 
 
 class AttemptMonitor(ConversationMonitor):
-    """Watches which attempts JobMasters deploy, the reports about them, and the effects of these reports."""
+    """Observes which attempts JobMasters deploy, the reports about attempts, and the effects of these reports."""
 
     name = "attempts"
 
@@ -109,7 +109,7 @@ class AttemptMonitor(ConversationMonitor):
     def _report(self, turn: Turn, reporter: ExecutionAttemptId, report: str) -> Iterator[Violation]:
         newest = self._newest(turn, reporter)
         if newest is None or (newest.attempt == reporter and newest.lives):
-            return  # No newer attempt is known; TaskManagers receive reports of their tasks, too.
+            return  # No newer attempt is known, or a TaskManager has received the report.
         for effect in turn.effects:
             if isinstance(effect, Send) and isinstance(change := unwrapped(effect.message), _CHANGES):
                 text = f"{report} of {reporter}, which has ended, causes {type(change).__name__}"

@@ -1,7 +1,7 @@
-"""Checks that a snapshot of a task is a cut through all its channels: at their barriers, with the batches in flight.
+"""Checks that a task's snapshot is a cut through all its channels: at their barriers, with the batches in flight.
 
-A batch before the barrier of a channel is in the state, if it was read before the snapshot, or it is in flight, and
-then belongs to the channel state of the checkpoint. A batch after the barrier is in neither.
+A batch before a channel's barrier is in the state if it was read before the snapshot; otherwise it is in flight, and
+belongs to the channel state of the checkpoint. A batch after the barrier belongs to neither.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _Channel:
-    """The batches of a channel that have arrived and were not read, and the number of all batches before each barrier.
+    """The unread batches that have arrived in a channel, and the number of all batches before each barrier.
 
-    After the end of its data there are barriers only as long as its producer runs; windows may fire then.
+    After the end of data, barriers still arrive as long as the producer runs, because windows may fire then.
     """
 
     read: int = 0
@@ -53,7 +53,7 @@ class _Channel:
     has_ended: bool = False
 
     def before(self, checkpoint_id: int) -> Iterable[BatchId]:
-        """The unread batches before a barrier, or all so far."""
+        """The unread batches before a barrier, or all unread batches if the barrier has not arrived."""
         count = self.barriers.get(checkpoint_id)
         return self.unread if count is None else islice(self.unread, max(0, count - self.read))
 
@@ -76,7 +76,7 @@ class _AligningTask:
 
 
 class BarrierMonitor(ConversationMonitor):
-    """Watches the channels of tasks, and when the tasks take their snapshots."""
+    """Observes the channels of tasks, and when the tasks take their snapshots."""
 
     name = "barriers"
 
@@ -108,8 +108,6 @@ class BarrierMonitor(ConversationMonitor):
     def ended(self, ref: Ref) -> None:
         self._tasks.pop(ref, None)
         self._recovering.pop(ref, None)
-
-    # Messages to a task
 
     def _on_opening(self, turn: Turn, _to: Ref, message: OpenChain) -> None:
         self._recovering[turn.recipient] = message.recover
@@ -151,8 +149,6 @@ class BarrierMonitor(ConversationMonitor):
                 channel.has_ended = True
                 for snapshot in task.snapshots.values():
                     snapshot.awaited.discard(name)
-
-    # Messages of a task
 
     def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
@@ -220,7 +216,7 @@ class BarrierMonitor(ConversationMonitor):
         self._give_up(turn, message.checkpoint_id)
 
     def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
-        """Forget the snapshot: if part of it is acknowledged anyway, that is only for its deletion."""
+        """Forget an aborted snapshot; parts of it may still be acknowledged, but only to be deleted."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)

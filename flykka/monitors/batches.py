@@ -13,18 +13,18 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 10_000
-"""The limit of remembered released batches."""
+"""The maximum number of released batches that are remembered."""
 
 
 class BatchMonitor(ConversationMonitor):
-    """Watches the messages of Tasks about batches. Only the data plane knows whether all were released."""
+    """Observes the messages of Tasks about batches. Only the data plane knows whether all were released."""
 
     name = "batches"
 
     def __init__(self) -> None:
         super().__init__()
         self._released: dict[BatchId, int] = {}
-        """The turn in which each was released."""
+        """The turn in which each batch was released."""
 
     def sent(self) -> Mapping[type, OnSent]:
         return {
@@ -35,7 +35,7 @@ class BatchMonitor(ConversationMonitor):
         }
 
     def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> None:
-        # A batch held only for a checkpoint was read, or will be.
+        # Releases by other holders, such as checkpoints, are ignored, because the batch may still be read.
         for batch_id in (message.batch_ids or ()) if message.holder == IN_TRANSIT else ():
             self._released[batch_id] = turn.sequence
         while len(self._released) > _REMEMBERED:

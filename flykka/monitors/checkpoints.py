@@ -41,12 +41,12 @@ class _WatchedCheckpoint:
     takes_part: frozenset[ExecutionAttemptId]
     has_reached_tasks: bool = False
     is_restored_from: bool = True
-    """True if a job restarts from it: not from a savepoint, which belongs to the user."""
+    """True if the job restarts from this snapshot; False for a savepoint, which belongs to the user."""
 
 
 @dataclass(slots=True)
 class _WatchedCoordinator:
-    """The known state of one coordinator: without its tasks if a recording begins while the job runs."""
+    """The known state of one coordinator. The tasks are unknown if the recording began while the job was running."""
 
     subtasks: dict[ExecutionAttemptId, Subtask] = field(default_factory=dict)
     running: dict[ExecutionAttemptId, None] = field(default_factory=dict)
@@ -57,29 +57,29 @@ class _WatchedCoordinator:
     completed_in: int | None = None
     """The turn in which checkpoint `completed_id` completed. The tasks are notified in the same turn."""
     latest: int | None = None
-    """The checkpoint from which the job would restart, if it is known."""
+    """The checkpoint from which the job would restart, if known."""
     states: frozenset[Subtask] = frozenset()
     """The tasks whose state the latest checkpoint must contain."""
 
 
 class CheckpointMonitor(ConversationMonitor):
-    """Watches the messages from tasks to coordinators, and how these react.
+    """Observes the messages from tasks to coordinators, and the reactions of the coordinators.
 
-    All of them are in turns of one actor, the coordinator, so that the order between actors does not matter.
+    All of these are in turns of one actor, the coordinator, so that the order between actors does not matter.
     """
 
     name = "checkpoints"
 
     def __init__(self, *, is_whole: bool = True) -> None:
-        """`is_whole`: whether the records begin with the start of the run."""
+        """Create a monitor. `is_whole` is True if the records begin with the start of the run."""
         super().__init__()
         self._is_whole = is_whole
         self._coordinators: dict[Ref, _WatchedCoordinator] = {}
         self._completed: dict[str, int] = {}
-        """The newest checkpoint to restart a job from, by the path of its coordinators, which outlives each of them."""
+        """The newest checkpoint to restart a job from, by the path of the job's successive coordinators."""
 
     def received(self) -> Mapping[type, OnReceived]:
-        """Messages to the coordinator; the JobMaster, which forwards acknowledgements, is not a coordinator."""
+        """The messages to a coordinator. The JobMaster is not a coordinator, but forwards acknowledgements."""
         return {
             CoordinatedTasks: self._on_tasks,
             CoordinatedTaskStateChanged: self._on_task_state,
@@ -103,8 +103,6 @@ class CheckpointMonitor(ConversationMonitor):
 
     def ended(self, ref: Ref) -> None:
         self._coordinators.pop(ref, None)
-
-    # Messages to the coordinator
 
     def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> None:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
@@ -147,17 +145,15 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"{recovered} is recovered, and checkpoint {latest_id} was complete")
 
     def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> None:
-        # The job has ended: another one with its name has its own checkpoints.
+        # The job has ended; another job with its name has its own checkpoints.
         self._completed.pop(turn.recipient.path, None)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """Expect no acknowledgement: the unreadable message may have been the missing one."""
+        """Do not expect further acknowledgements, because the unreadable message may have been one."""
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is not None:
             for pending in coordinator.pending.values():
                 pending.awaited.clear()
-
-    # Messages of the coordinator
 
     def _on_begun(self, turn: Turn, _to: Ref, message: SnapshotOperatorCoordinators) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
@@ -166,7 +162,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_triggered(self, turn: Turn, _to: Ref, message: TriggerCheckpoint) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # A TaskManager forwards it.
+            return  # A TaskManager forwards the message.
         if message.checkpoint_id not in coordinator.pending:
             yield from self._begin(turn, coordinator, message.checkpoint_id)
         options = message.options
@@ -188,12 +184,12 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_notified(self, turn: Turn, _to: Ref, message: NotifyCheckpointComplete) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # A TaskManager forwards it.
+            return  # A TaskManager forwards the message.
         checkpoint_id = message.checkpoint_id
         if (checkpoint_id, turn.sequence) == (coordinator.completed_id, coordinator.completed_in):
             return
         if checkpoint_id in coordinator.pending and _has_written(turn, checkpoint_id):
-            return  # It completes in this turn; former versions notified the tasks before they reported that.
+            return  # Earlier versions notified the tasks before reporting the completion, in the same turn.
         if self._is_recorded(coordinator, checkpoint_id):
             text = f"{message.attempt} is notified that checkpoint {checkpoint_id} is complete, and it is not"
             yield self.violation(turn, text)
@@ -201,7 +197,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_completed(self, turn: Turn, _to: Ref, message: CheckpointCompleted) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # The JobMaster notifies its listeners.
+            return  # The JobMaster forwards the message to its listeners.
         checkpoint_id = message.checkpoint_id
         coordinator.completed_id, coordinator.completed_in = checkpoint_id, turn.sequence
         pending = coordinator.pending.pop(checkpoint_id, None)
@@ -222,13 +218,13 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_aborted(self, turn: Turn, _to: Ref, message: CheckpointAborted) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # The JobMaster notifies its listeners.
+            return  # The JobMaster forwards the message to its listeners.
         checkpoint_id = message.checkpoint_id
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is not None:
             yield from self._not_notified(turn, coordinator, checkpoint_id, pending)
         elif checkpoint_id > coordinator.last_id:
-            coordinator.last_id = checkpoint_id  # It was aborted before any task was notified of it.
+            coordinator.last_id = checkpoint_id  # The checkpoint was aborted before any task was notified of it.
         elif self._is_recorded(coordinator, checkpoint_id):
             text = f"checkpoint {checkpoint_id} is aborted, which was completed or aborted already"
             yield self.violation(turn, text)
@@ -236,7 +232,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _not_notified(
         self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int, pending: _WatchedCheckpoint
     ) -> Iterator[Violation]:
-        """Report participants that were not notified: they hold channels and batches for the checkpoint until then."""
+        """Report participants that were not notified of an abort, and therefore keep holding channels and batches."""
         if not pending.has_reached_tasks:
             return
         notified = {
@@ -268,12 +264,12 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
     def _is_recorded(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
-        """True if the checkpoint, if it began, began within the recording."""
+        """Return True if the recording contains the start of the checkpoint, if there was one."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 
 
 def _has_written(turn: Turn, checkpoint_id: int) -> bool:
-    """True if the metadata is durable after this turn, as far as the records show."""
+    """Return True if, according to the records, the metadata is durable after this turn."""
     match turn.message:
         case MetadataWritten(checkpoint_id=written):
             return written == checkpoint_id

@@ -14,7 +14,7 @@ from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""The limit of remembered completed checkpoints, and of aborted ones."""
+"""The maximum number of completed checkpoints, and of aborted ones, that are remembered."""
 
 
 @dataclass(slots=True)
@@ -26,10 +26,10 @@ class _CommittingTask:
 
 
 class CommitMonitor(ConversationMonitor):
-    """Watches which checkpoints Tasks commit through their bridges.
+    """Observes which checkpoints Tasks commit through their bridges.
 
-    The CheckpointMonitor checks that a Task is not notified of a checkpoint before it is complete. So the records of
-    two actors need not be compared, and both monitors together ensure that nothing is published too early.
+    The CheckpointMonitor checks that no Task is notified of a checkpoint before it is complete. So the records of two
+    actors need not be compared: together both monitors ensure that nothing is published too early.
     """
 
     name = "commits"
@@ -53,7 +53,7 @@ class CommitMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor: an attempt publishes nothing after its end."""
+        """Forget the actor, because an attempt publishes nothing after it has ended."""
         self._tasks.pop(ref, None)
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
@@ -63,11 +63,11 @@ class CommitMonitor(ConversationMonitor):
         self._tasks.setdefault(turn.recipient, _CommittingTask()).completed.append(message.checkpoint_id)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """Stop checking completions: the unreadable message may have been one."""
+        """Stop checking completions, because the unreadable message may have been one."""
         self._tasks.setdefault(turn.recipient, _CommittingTask()).sees_all = False
 
     def _on_forwarded(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete) -> None:
-        self._tasks.pop(turn.recipient, None)  # A TaskManager only forwards it.
+        self._tasks.pop(turn.recipient, None)  # The actor is a TaskManager, which only forwards the message.
 
     def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
         checkpoint_id = message.checkpoint_id

@@ -1,4 +1,4 @@
-"""Checks that no batch is sent without credit, and that elements arrive in order and without gaps up to the end."""
+"""Checks that no batch is sent without credit, and that elements arrive in order, without gaps, until the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _WatchedReader:
-    """A subpartition and its reader, as the producer or as the consumer sees it."""
+    """A subpartition and its reader, as seen by the producer or the consumer."""
 
     credit: int
     next_number: int = 0
@@ -33,9 +33,10 @@ class _WatchedReader:
 
 
 class ExchangeMonitor(ConversationMonitor):
-    """Watches both ends of every channel separately.
+    """Observes the producer and the consumer of every channel separately.
 
-    A producer may send batches for which it has credit; a consumer may receive batches for which it has granted credit.
+    A producer may only send batches for which it has credit. A consumer may only receive batches for which it has
+    granted credit.
     """
 
     name = "exchange"
@@ -63,11 +64,9 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, which neither sends nor reads any more."""
+        """Forget the actor, which does not send or read any more."""
         self._outputs.pop(ref, None)
         self._inputs.pop(ref, None)
-
-    # The producer's end
 
     def _on_asked(self, turn: Turn, message: PartitionRequest) -> None:
         if not _is_forwarded(turn, message):
@@ -97,8 +96,6 @@ class ExchangeMonitor(ConversationMonitor):
                 text = f"{message.state.attempt} finishes, and the end of subpartition {subpartition} of {partition_id}"
                 yield self.violation(turn, f"{text} was not sent")
 
-    # The consumer's end
-
     def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         if message.consumer == turn.recipient:
             reader = _WatchedReader(message.credit)
@@ -110,7 +107,7 @@ class ExchangeMonitor(ConversationMonitor):
             reader.credit += message.credit
 
     def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> None:
-        # Elements in transit still arrive, and are dropped.
+        # Elements in transit still arrive, but are dropped.
         self._inputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterator[Violation]:
@@ -141,5 +138,5 @@ def _element_name(message: BufferResponse) -> str:
 
 
 def _is_forwarded(turn: Turn, message: PartitionRequest) -> bool:
-    """True if a TaskManager forwards the request to the Task that it is for."""
+    """Return True if a TaskManager forwards the request to its Task."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

@@ -1,4 +1,4 @@
-"""Checks that no actor fails because of a bug in flykka: a violated assertion, a channel out of order."""
+"""Checks that no actor fails because of a bug in flykka, such as a failed assertion or an out-of-order channel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
-"""Types of errors that turns raise because of bugs in flykka."""
+"""The types of errors that indicate bugs in flykka if a turn raises them."""
 _BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
-"""Between actors of one process no message is lost, duplicated or reordered, so a broken channel is a bug."""
+"""Channel errors, which indicate bugs because no message between actors in one process is lost or reordered."""
 _BRIDGE = "/bridge"
-"""Actors that run the user code of an attempt: errors raised there belong to it."""
+"""The path suffix of actors that run the user code of an attempt; their errors are the user's."""
 
 
 class FailureMonitor(ConversationMonitor):
-    """Watches the errors of turns, and the causes of failed attempts."""
+    """Observes the errors of turns, and the causes of failed attempts."""
 
     name = "failures"
 

@@ -15,9 +15,9 @@ from flykka.runtime.trace.records import Turn
 
 
 class LivenessMonitor(ConversationMonitor):
-    """Watches the time since a job changed its status, completed a checkpoint or began a stage with rows.
+    """Observes the time since a job changed its status, completed a checkpoint or began a stage with rows.
 
-    Checked with every heartbeat. Not for runs in which a job may have nothing to do.
+    The time is checked with every heartbeat. Do not use this monitor if a job may be idle.
     """
 
     name = "liveness"
@@ -59,5 +59,5 @@ class LivenessMonitor(ConversationMonitor):
             return ()
         stuck = ", ".join(f"job {job_id} ({status})" for job_id, status in self._jobs.items())
         text = f"{stuck} made no progress for {silent_ms} ms, since turn {self._progress_turn}"
-        self._progress_ms = turn.now_ms  # Reported once, and again after the same time.
+        self._progress_ms = turn.now_ms  # A job without progress is reported once per period.
         return [self.violation(turn, text)]

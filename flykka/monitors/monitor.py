@@ -1,4 +1,4 @@
-"""The base of monitors, and the violations that they report."""
+"""The base classes of monitors, and the violations that they report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.runtime.trace.records import Killed, Record, Turn
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violation of a rule of the protocol. `turn` is the sequence number of the turn that caused it, if one did."""
+    """A violation of a protocol rule. `turn` is the sequence number of the turn that caused the violation, if any."""
 
     monitor: str
     text: str
@@ -35,35 +35,35 @@ class Monitor(Protocol):
         """Observe a record."""
 
     def end(self) -> Iterable[Violation]:
-        """Observe that the run has ended by itself. Not called for a run that was interrupted."""
+        """Observe that the run has ended normally. Not called for a run that was interrupted."""
 
 
 _REMEMBERED = 1_024
-"""The limit of killed actors that are remembered."""
+"""The maximum number of killed actors that are remembered."""
 
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 
 Content = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
-"""An observer of messages. It returns the violations; one that only records the message returns nothing."""
+"""An observer of messages. It returns violations, or None."""
 
 
 def unwrapped(message: Content) -> Content:
-    """The message without the wrapper of its leader session, if it has one."""
+    """Return the message without the envelope of its leader session, if any."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
 def unwrapped_messages(message: Content) -> tuple[Content, ...]:
-    """The messages in a message: several if a TaskManager gets one for several tasks."""
+    """Return the messages in an envelope; a TaskManager gets several if one message addresses several tasks."""
     inner = unwrapped(message)
     return inner.messages if type(inner) is TaskCheckpointMessages else (inner,)
 
 
 class ConversationMonitor:
-    """A monitor of certain messages, which it selects by their classes, received and sent.
+    """A monitor of received and sent messages, which it selects by class.
 
-    Within a turn the received message comes first, then the sent ones, in their order.
+    Within a turn the received message is observed first, then the sent messages in order.
     """
 
     name: ClassVar[str]
@@ -72,11 +72,11 @@ class ConversationMonitor:
         self._conversation: Conversation | None = None
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The functions to call when an actor handles a message of these classes."""
+        """Return the functions to call when an actor handles messages of these classes."""
         return {}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """The functions to call when an actor has sent a message of these classes."""
+        """Return the functions to call when an actor has sent messages of these classes."""
         return {}
 
     def raised(self, turn: Turn) -> Iterable[Violation]:
@@ -84,7 +84,7 @@ class ConversationMonitor:
         return ()
 
     def ended(self, ref: Ref) -> None:
-        """Observe the end of an actor. It sends no more messages."""
+        """Observe the end of an actor, which sends no more messages."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
         """Observe a record without other monitors."""
@@ -93,7 +93,7 @@ class ConversationMonitor:
         return self._conversation.observe(record)
 
     def end(self) -> Iterable[Violation]:
-        """Observe the end of the run. Most rules are violated before that, or not at all."""
+        """Observe the end of the run. Most rules cannot be violated at this point."""
         return ()
 
     def violation(self, turn: Turn, text: str) -> Violation:
@@ -127,13 +127,13 @@ class Conversation:
             if isinstance(message, DeathWatchNotification) and message.ref not in self._killed:
                 self._end(message.ref)
         elif isinstance(record, Killed):
-            # The turn during which it was killed ends on its own thread, and is recorded later.
+            # A turn that is running on its own thread during the kill is recorded later.
             self._killed[record.ref] = None
             if len(self._killed) > _REMEMBERED:
                 self._end(next(iter(self._killed)))
 
     def wants(self, kind: type, *, is_sent: bool) -> bool:
-        """True if a monitor selects messages of this class."""
+        """Return True if a monitor selects messages of this class."""
         return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:

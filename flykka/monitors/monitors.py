@@ -1,4 +1,4 @@
-"""All monitors together, and how they observe a run: from a trace, or record by record."""
+"""Combines all monitors, and observes a run: from a trace, or record by record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flykka.runtime.trace.records import Record
 
 
 def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None) -> tuple[Monitor, ...]:
-    """Create one monitor of each kind, in its initial state, for one run.
+    """Create one monitor of each type, in its initial state, for one run.
 
     Args:
         is_whole: whether the records begin with the start of the run; if not, monitors allow for events before them.
@@ -44,7 +44,7 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
 
 
 class Watch:
-    """Several monitors as one. Those that watch conversations share one lookup for each record."""
+    """Several monitors as one. Those that observe messages share one lookup per record."""
 
     def __init__(self, monitors: Iterable[Monitor]) -> None:
         monitors = tuple(monitors)
@@ -69,7 +69,7 @@ class Watch:
 def check(records: Iterable[Record], monitors: Iterable[Monitor], *, has_ended: bool = False) -> Iterator[Violation]:
     """Check a recorded run; yields violations as they are found.
 
-    `has_ended`: whether the run ended by itself at the end of the records.
+    `has_ended` is True if the run ended normally at the end of the records.
     """
     watch = Watch(monitors)
     for record in nearly_in_order(records):

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class MonitoringRecorder(ForwardingRecorder):
-    """Record a running system and check it: `violations` lists what the monitors report, in order.
+    """Records a running system and checks it: `violations` lists what the monitors report, in order.
 
-    Monitors see the messages that a turn has received and sent, and kills. They check the messages of the running
-    system within the turn: a turn takes longer by that, and turns on other threads wait for it.
+    Monitors see the messages that a turn has received and sent, and kills. They check the messages within the turn,
+    which therefore takes longer; turns on other threads wait meanwhile.
     """
 
     def __init__(self, inner: Recorder | None, monitors: Iterable[Monitor]) -> None:
-        """Forward everything to `inner`, if it is not `None`; `monitors` check the run."""
+        """Create a recorder that checks the run with `monitors`, and forwards everything to `inner`, if any."""
         super().__init__(inner)
         self.violations: list[Violation] = []
         self._watch = Watch(monitors)
@@ -70,7 +70,7 @@ class MonitoringRecorder(ForwardingRecorder):
         self._show(Killed(sequence=sequence, now_ms=now_ms, ref=ref))
 
     def end(self) -> list[Violation]:
-        """Return all violations of a run that has ended by itself, and was not interrupted."""
+        """Return all violations of a run that ended normally, without an interruption."""
         with self._lock:
             self.violations += self._watch.end()
         return self.violations

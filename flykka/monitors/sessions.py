@@ -1,4 +1,4 @@
-"""Checks that messages of ended sessions are not handled any more."""
+"""Checks that messages of ended leader sessions are not handled any more."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
 
 
 class SessionMonitor(ConversationMonitor):
-    """Watches the registrations, and which messages of ended or disconnected actors are still handled."""
+    """Observes registrations, and which messages of ended or disconnected actors are still handled."""
 
     name = "sessions"
 
@@ -68,9 +68,9 @@ class SessionMonitor(ConversationMonitor):
         self._sessions: dict[Ref, set[LeaderSessionId]] = {}
         """The sessions of each sender."""
         self._over: dict[Ref, set[LeaderSessionId]] = {}
-        """The sessions whose messages each receiver has to refuse."""
+        """The ended sessions whose messages each receiver must refuse."""
         self._leading: dict[Ref, LeaderSessionId] = {}
-        """The session of each JobMaster as leader of its job, which holds for every registration with it."""
+        """The session of each JobMaster as leader of its job, which is the same for all registrations with it."""
 
     def received(self) -> Mapping[type, OnReceived]:
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
@@ -105,7 +105,7 @@ class SessionMonitor(ConversationMonitor):
         self._begins(message.job_master, to, message.job_leader_session_id)
 
     def _on_register(self, turn: Turn, to: Ref, _message: registration.RegisterTaskManager) -> None:
-        """Resume the session of a JobMaster with which a TaskManager registers again, for which it has slots."""
+        """Resume the session of a JobMaster at which a TaskManager with slots for it registers again."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
 

@@ -26,7 +26,7 @@ class _ReportedStates:
 
 
 class StateMonitor(ConversationMonitor):
-    """Watches the states that JobMasters and Tasks report, by listener."""
+    """Observes the states that JobMasters and Tasks report, by listener."""
 
     name = "states"
 
@@ -47,9 +47,9 @@ class StateMonitor(ConversationMonitor):
 
     def _on_job(self, turn: Turn, listener: Ref, message: JobStatusChanged) -> Iterator[Violation]:
         if isinstance(unwrapped(turn.message), JobStatusChanged):
-            return  # A client notifies its own listeners.
+            return  # A client forwards the message to its listeners.
         if turn.recipient.path.endswith(_JOB_MANAGER):
-            return  # It reports for a JobMaster that has ended, in any of its states.
+            return  # The JobManager reports the state of an ended JobMaster, which may be any state.
         reported = self._of(turn, listener)
         former = reported.status or (JobStatus.CREATED if self._is_whole and not _is_report(turn) else None)
         if former is not None and not job_may_move(former, message.status):
@@ -58,7 +58,7 @@ class StateMonitor(ConversationMonitor):
 
     def _on_execution(self, turn: Turn, listener: Ref, message: ExecutionStateChanged) -> Iterator[Violation]:
         if isinstance(unwrapped(turn.message), ExecutionStateChanged):
-            return  # A client notifies its own listeners.
+            return  # A client forwards the message to its listeners.
         yield from self._move(turn, listener, message.attempt, message.state, execution_may_move)
 
     def _on_task(self, turn: Turn, listener: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
@@ -89,10 +89,10 @@ class StateMonitor(ConversationMonitor):
 
 
 def _is_report(turn: Turn) -> bool:
-    """True if a late listener gets the present state, and not an event."""
+    """Return True if the message reports the current state to a late listener, and is not an event."""
     return isinstance(unwrapped(turn.message), RegisterJobClient)
 
 
 def _task_may_reach(former: ExecutionState, state: ExecutionState) -> bool:
-    """True if `state` can be reached: a task does not report every state that it passes through."""
+    """Return True if `state` can be reached, because a task does not report every state that it passes through."""
     return any(state is following or _task_may_reach(following, state) for following in TASK_MOVES[former])

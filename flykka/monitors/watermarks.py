@@ -1,9 +1,9 @@
 """Checks that the watermark of a task is the minimum over the channels of all its inputs.
 
 A monitor does not see which of the arrived elements a task has read. So the watermark is checked against two bounds: it
-is at most what each channel has sent so far, and at least what each had sent before the last batch read from it. After
-a restore it is at least the watermark of the checkpoint, so that late rows stay late. A source that is aligned with
-others does not read beyond its limit.
+is at most the last watermark that each channel has sent, and at least the one before the last batch read from the
+channel. After a restore the watermark is at least that of the checkpoint, so that late rows stay late. A source that is
+aligned with others does not read beyond its limit.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _ChannelWatermarks:
-    """The last watermark of a channel, and the one before its last batch that was read. An idle channel may be ignored.
+    """The last watermark of a channel, and the watermark before the last batch that was read from it.
 
-    `unread` has batches, each with the watermark before it.
+    An idle channel may be ignored. `unread` contains batches, each with the watermark before it.
     """
 
     last_ms: int = WATERMARK_MIN
@@ -68,14 +68,14 @@ class _WatermarkedTask:
 
 
 class WatermarkMonitor(ConversationMonitor):
-    """Watches the watermarks that a task receives, and those that it sends to its bridge and its readers."""
+    """Observes the watermarks that a task receives, and those that it sends to its bridge and its readers."""
 
     name = "watermarks"
 
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[Ref, _WatermarkedTask] = {}
-        # Whether the watermarks of a task are those of its inputs, and the watermark with which it begins.
+        # For each attempt: whether its watermarks are those of its inputs, and its initial watermark.
         self._submitted: dict[ExecutionAttemptId, tuple[bool, int]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
@@ -121,7 +121,7 @@ class WatermarkMonitor(ConversationMonitor):
             task.channels.setdefault((message.partition_id, message.subpartition), watermarks)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """Stop checking the task: the unreadable message may have been a watermark."""
+        """Stop checking the task, because the unreadable message may have been a watermark."""
         self._tasks.pop(turn.recipient, None)
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> None:

@@ -1,4 +1,4 @@
-"""Displays that IPython uses for objects of packages without HTML.
+"""Displays for IPython of objects whose packages do not know HTML.
 
 Not here: IPython itself, which is never imported; objects with their own `_repr_html_`.
 """

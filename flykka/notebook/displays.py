@@ -1,7 +1,7 @@
-"""Registers displays in IPython for objects of traces and replays, and the magic of SQL.
+"""Registers IPython displays for objects of traces and replays, and the SQL magic.
 
 The packages of these objects do not know HTML. IPython gets the names of their classes, and looks up a display when it
-has such an object: nothing is loaded before.
+shows such an object, so nothing is loaded before.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ DISPLAYS = {
     "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
 }
-"""The function that creates the display of each class, both as module:name."""
+"""For each class, the function that creates its display; both as module:name."""
 
 LINES = {
     "flykka.monitors.monitor:Violation": "builtins:str",
     "flykka.runtime.replay.session.causes:Cause": "flykka.notebook.turns:cause_text",
     "flykka.runtime.trace.state.description:Change": "builtins:str",
-    # A dict, for which IPython has a text of its own.
+    # The class is a dict, which IPython would format itself.
     "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_text",
 }
-"""The function that formats an item in a list as text, for some classes."""
+"""For some classes, the function that formats an object within a list as text."""
 
 
 def register_displays() -> None:
-    """Make IPython display these objects, if this process runs in it."""
+    """Register the displays if this process runs in IPython."""
     shell = interactive_shell()
     if shell is None:
         return

@@ -1,4 +1,4 @@
-"""The cell magic `%%flykka_sql`: runs statements, with a live table of the rows of a SELECT."""
+"""The cell magic `%%flykka_sql`: runs statements, and shows the rows of a SELECT in a live table."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def run_cell(line: str, cell: str) -> None:
     """Run the statements of a cell one after the other, in the environment that the line names.
 
     The default is the only environment of the notebook. A SELECT shows its last rows until it ends or is interrupted.
-    An INSERT starts its job in the background and displays it.
+    An INSERT starts its job in the background and displays the job.
 
     Raises:
         SqlError: a statement is invalid or cannot be run.
-        ProgramError: there is no such environment, or none, or several.
+        ProgramError: the named environment does not exist; or none is named, and there is not exactly one.
     """
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.sql.script import statements
@@ -69,7 +69,7 @@ def _environment(name: str) -> StreamExecutionEnvironment:
 
 
 def _follow(client: JobClient, result: ResultTable) -> None:
-    """Show the result until its job has ended or is interrupted. Raises the job's error if it fails."""
+    """Show the result until its job has ended or is interrupted. Raises the job's error if the job fails."""
     display_id = f"flykka-{uuid4().hex}"
     publish(_bundle(result.shown(_ROWS), "running"), display_id, update=False)
     changes = 0

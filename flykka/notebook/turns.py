@@ -1,4 +1,4 @@
-"""Recorded turns as HTML and as text: a trace, a turn of it, and a session that replays it.
+"""Displays recorded turns as HTML and as text: a trace, a turn, and a replay session.
 
 Only the first records of a long trace are read.
 """
@@ -25,7 +25,7 @@ SHOWN_RECORDS = 20
 SHOWN_EFFECTS = 40
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
 SHOWN_CHANGES, SHOWN_LINES = 30, 300
-"""A job may have thousands of tasks, and an actor may have state for each."""
+"""Limits of the shown items, because a job may have thousands of tasks, and an actor may have state for each."""
 _CUT = 400
 _COLUMNS = (
     ("turn", "number"),
@@ -46,7 +46,7 @@ def bundle(parts: Iterable[str], text: Iterable[str]) -> Bundle:
 
 
 def records(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """Create a table of text whose long ids are truncated, with the full text as a tooltip."""
+    """Create a table of strings; long ids are truncated, with the full text as a tooltip."""
     return table(columns, ([_brief(cell) for cell in row] for row in rows))
 
 
@@ -94,7 +94,7 @@ def session_bundle(session: ReplaySession) -> Bundle:
 
 
 def step_bundle(step: Step) -> Bundle:
-    """Show a replayed turn, with the changes to the state of its actor."""
+    """Show a replayed turn, with the changes to the actor's state."""
     return bundle([_step_html(step)], [_step_text(step)])
 
 
@@ -109,7 +109,7 @@ def state_text(state: Fields) -> str:
 
 
 def cause_text(cause: Cause) -> str:
-    """Format a turn of a chain of causes, with the effect that caused the next one."""
+    """Format a turn in a chain of causes, with the effect that caused the next turn."""
     led = "" if cause.effect is None else f"  by  {effect_line(cause.effect)}"
     return f"turn {cause.turn.sequence}  {_heading(cause.turn)}{led}"
 

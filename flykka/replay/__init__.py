@@ -1,4 +1,4 @@
-"""Replays of recorded jobs, with replacements for the data plane, the storage and user code.
+"""Replays recorded jobs, with replacements for the data plane, the storage and user code.
 
-Not here: the replay of any actors (`runtime/replay`).
+Not here: the replay of arbitrary actors (`runtime/replay`).
 """

@@ -1,7 +1,7 @@
 """The data planes of replays and forks: no rows are moved, and no files are read, written or deleted.
 
-In a replay the actors of a job make no calls to the data plane in their turns; results of work on the I/O pool returned
-as messages, which the trace contains, and so did the answers of the engines to their bridges.
+In a replay the actors of a job make no calls to the data plane in their turns. Results of work on the I/O pool were
+messages, as were the replies of the engines to their bridges, and the trace contains them.
 
 A fork must not change files of the recorded run. So of the blocking work that was not recorded, only the discovery of
 splits and the work of engines is executed, by the replacements of a fork; all other work is answered as if it had
@@ -54,7 +54,7 @@ _NOTHING_TO_RETURN = frozenset(
 )
 
 ENGINE_CALLS = frozenset({command.method for command in get_args(Work)} | {"progress"})
-"""The calls of bridges to their engines."""
+"""The engine methods that bridges call."""
 
 
 class Recorded:
@@ -67,7 +67,7 @@ class Recorded:
         def refuse(*_: object, **__: object) -> NoReturn:
             raise AssertionError(f"an actor has called {name} in its own turn, but a replay cannot reach the outside")
 
-        # The record has the name of the function that blocking work calls.
+        # The record contains the name of the function that blocking work calls.
         refuse.__name__ = name
         return refuse
 
@@ -79,7 +79,7 @@ class RecordedDataPlane(Recorded):
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
-        """An engine that gets no work: its answers are in the trace."""
+        """Create an engine that gets no work, because its replies are in the trace."""
         return EmptyEngine(descriptor)
 
 
@@ -94,7 +94,7 @@ class ForkDataPlane(RecordedDataPlane):
         return RecordedDiscovery(self, operator.operator_id)
 
     def found(self, operator_id: OperatorId, position: bytes) -> SplitsDiscovered | None:
-        """The splits that were discovered at a source from a position, if that was recorded."""
+        """Return the splits discovered at a source from a position, if that discovery was recorded."""
         if self._found is None:
             looks = (turn.message for turn in self._trace)
             discoveries = [each for each in looks if isinstance(each, SplitsDiscovered)]
@@ -113,7 +113,7 @@ class RecordedDiscovery:
         self.interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The splits after `position`."""
+        """Return the splits after `position`."""
         discovery = self._data_plane.found(self._operator_id, position)
         if discovery is None:
             return SplitsDiscovered(
@@ -124,7 +124,7 @@ class RecordedDiscovery:
 
 
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
-    """The result of blocking work of a job's actors in a fork."""
+    """Return the result of blocking work that the recording does not contain."""
     arguments = work.arguments
     if work.function == "discover" or work.function in ENGINE_CALLS:
         return do()
@@ -150,7 +150,7 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
         case "trigger", _:
             return ()
         case "call_coordinator", ((*calls,),):
-            # The user's code is not available: its coordinator sends no events, and has no state.
+            # The coordinator's code is not available, so it sends no events and has no state.
             is_checkpoint = bool(calls) and isinstance(calls[-1], CheckpointOperatorCoordinator)
             return CoordinatorAnswer(state=b"" if is_checkpoint else None)
         case "update_aggregates", _:

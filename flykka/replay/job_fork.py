@@ -1,4 +1,4 @@
-"""Sessions and forks of recorded jobs: the kernel's, with replacements for Spark and the storage after the record."""
+"""Sessions and forks of recorded jobs: those of the kernel, with replacements for Spark and the storage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fa
 
 
 class JobFork(Fork):
-    """A fork of a recorded cluster. After the end of the record its engines answer by the protocol, without rows."""
+    """A fork of a recorded cluster. After the end of the recording its engines reply by the protocol, without rows."""
 
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
@@ -46,7 +46,7 @@ class JobFork(Fork):
         self._answer_pending_requests()
 
     def fail_stage(self) -> None:
-        """Let the engine of the task that handles the current message report a failure first.
+        """Let the engine of the current message's task report a failure before that message.
 
         Raises:
             ForkError: the message concerns no running task.
@@ -77,7 +77,7 @@ class JobFork(Fork):
             return (self.outcome.has_ended and not self.expects_more) or (at_rest is not None and at_rest())
 
         run = super().run(limit, until=until, at_rest=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
-        # Messages to clients carry other times than in the record; their answers are not awaited.
+        # Messages to clients contain other times than in the recording, so no reply is expected for them.
         silent = {
             path: messages for path, messages in run.silent.items() if not self.outcome.jobs or _is_below_others(path)
         }
@@ -85,7 +85,7 @@ class JobFork(Fork):
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_pending_requests(self) -> None:
-        """Answer the requests to engines and sources that are pending at a recording's end: it has no answers."""
+        """Reply to requests to engines and sources that are pending at the recording's end."""
         answered: set[tuple[Ref, str | int]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:
@@ -104,7 +104,7 @@ class JobFork(Fork):
                         self.tell(cell.ref.path, discover())
 
     def _current_task(self) -> str:
-        """The path of the Task that takes the turn, or whose bridge does, or whose attempt the message names."""
+        """Return the path of the Task that handles the current message, or whose attempt the message names."""
         turn = self.turn
         if turn is not None:
             path = turn.recipient.path.removesuffix("/bridge")
@@ -120,11 +120,11 @@ class JobFork(Fork):
 
 
 class JobSession(ReplaySession):
-    """A session whose forks are those of jobs.
+    """A replay session that creates forks of jobs.
 
     Args:
-        make_engine: makes an engine at the beginning of the trace.
-        make_fork_engine: makes one whose actors can continue after the record.
+        make_engine: creates an engine at the beginning of the trace.
+        make_fork_engine: creates an engine whose actors can continue after the recording.
     """
 
     def __init__(self, make_engine: Callable[[], ReplayEngine], make_fork_engine: Callable[[], ReplayEngine]) -> None:

@@ -1,4 +1,4 @@
-"""Outcomes of the jobs of a run, from their read models, to compare a recorded run with a fork of it."""
+"""Outcomes of the jobs of a run, taken from their read models, to compare a recorded run with a fork of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAILURES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """The outcome of a job: its last `status`, and as `failures` the first causes of its restarts and its end."""
+    """The outcome of a job: its last `status`, and in `failures` the first causes of its restarts and its end."""
 
     job_id: JobId
     status: JobStatus
@@ -60,7 +60,7 @@ def _outcome(model: JobReadModel, now_ms: int, *, has_ended: bool) -> JobOutcome
 class RunOutcome:
     """The outcome of a run: its jobs, and the numbers of turns, failed turns, dead letters and kills.
 
-    `raised` has the first errors of failed turns, with their actors.
+    `raised` contains the first errors of failed turns, with their actors.
     """
 
     turns: int = 0
@@ -75,11 +75,11 @@ class RunOutcome:
         default_factory=lambda: ExecutionGraphInfoStore(sys.maxsize), repr=False, compare=False
     )
     _ended: set[JobId] = field(default_factory=set, repr=False)
-    """The jobs whose JobMasters have completed their clean-up, and those that were refused."""
+    """The jobs whose JobMasters have completed their clean-up, and jobs that were refused."""
 
     @property
     def jobs(self) -> dict[JobId, JobOutcome]:
-        """The jobs by their ids, in the order of submission."""
+        """The jobs by id, in the order of submission."""
         return {
             job_id: _outcome(model, self.now_ms, has_ended=job_id in self._ended)
             for job_id, model in self._store.jobs.items()
@@ -94,7 +94,7 @@ class RunOutcome:
 
     @property
     def has_ended(self) -> bool:
-        # The store may read messages before the end of a job after the turn that notifies the JobManager of it.
+        # The store may process a job's last messages after the turn that notifies the JobManager of its end.
         have_ended = (model.ended_ms is not None for model in self._store.jobs.values())
         return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(have_ended)
 

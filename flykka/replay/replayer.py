@@ -1,4 +1,4 @@
-"""The Replayer of jobs: the kernel's, with replacements for live objects that traces do not contain."""
+"""The Replayer of jobs: that of the kernel, with replacements for live objects that traces do not contain."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ SPARK_DATA_PLANE = "data_plane.spark"
 
 _CLIENT = "it is the client, which is outside the cluster"
 _OUTSIDE = dict.fromkeys(("actor.job_client", "actor.job_listener", "actor.simulation_client"), _CLIENT)
-"""Senders that do not exist in a replay, by their tags, so that a replay does not load their modules."""
+"""Trace tags of senders that do not exist in a replay, so that a replay does not load their modules."""
 
 _HA_SERVICES = ("high_availability.embedded", "high_availability.file_system", "high_availability.zookeeper")
 _STORAGES = ("checkpoint_storage.owned", "checkpoint_storage.plain")
 _OWN_ACTORS = "actor."
-"""The prefix of the tags of flykka's actors, and of the functions that create them."""
+"""The prefix of the trace tags of flykka's actors, and of the functions that create them."""
 _FIRST_RECORDS = 10_000
-"""The first actors of a cluster are spawned within this number of records."""
+"""The number of records within which the first actors of a cluster are spawned."""
 
 
 class Replayer(TraceReplayer):
-    """Replay traces of jobs without Spark, Java, files and user code.
+    """Replays traces of jobs without Spark, Java, files and user code.
 
-    The data plane of a recorded cluster is replaced by an empty one: its answers are in the trace. The clients' actors
-    are outside the replay.
+    The data plane of a recorded cluster is replaced by an empty one, because its replies are in the trace. The clients'
+    actors are not replayed.
 
     Args:
         actors: Props by path, for actors that a trace does not describe sufficiently.
         stand_ins: live objects by class name, for those that could not be written to the trace.
-        modules: the names of modules, besides flykka's own, that declare actors and messages of the traces.
+        modules: the names of modules, besides flykka's own, that declare actors and messages in the traces.
     """
 
     outside = MappingProxyType(_OUTSIDE)
@@ -48,7 +48,7 @@ class Replayer(TraceReplayer):
         return _stand_ins(trace, RecordedDataPlane())
 
     def session(self, trace: TraceReader | str | os.PathLike[str]) -> JobSession:
-        """Open a replay for stepping, at the beginning of the trace. Raises `TraceError` as `replay` does."""
+        """Open a session at the beginning of the trace, for stepping. Raises `TraceError` as `replay` does."""
         opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
 
         return JobSession(
@@ -57,7 +57,7 @@ class Replayer(TraceReplayer):
 
 
 def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, object]:
-    # The answers of a store are in the trace as well: an empty one replaces each, and the objects that it creates.
+    # The replies of high-availability stores are in the trace as well, so an empty store replaces them.
     services = EmbeddedHaServices()
     store = services.store(LeaderSessionId("recorded"))
     return {
@@ -70,7 +70,7 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
 
 
 def _data_planes(trace: TraceReader) -> set[str]:
-    """The classes of the data planes of recorded clusters."""
+    """Return the class names of the recorded clusters' data planes."""
     spawned = (record.props for record in islice(trace.records(), _FIRST_RECORDS) if isinstance(record, Spawned))
     there = (snapshot.props for snapshot in trace.snapshots())
     return {

@@ -54,7 +54,7 @@ _DAY = "public, max-age=86400"
 
 
 class FlinkDashboard:
-    """The files of Flink's dashboard. They contain no data, and need no token."""
+    """The files of Flink's dashboard. They contain no data of jobs, and need no token."""
 
     def __init__(self, jar: Path) -> None:
         self._jar = jar
@@ -69,7 +69,7 @@ class FlinkDashboard:
         return None
 
     def routes(self) -> list[Route]:
-        """Return the routes of its files, which come after those of the endpoints."""
+        """Return the routes of the dashboard's files, to be placed after those of the endpoints."""
         return [
             Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
             Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),
@@ -77,7 +77,7 @@ class FlinkDashboard:
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
-        """All files, some megabytes, read when the first is requested."""
+        """The content of all files by path, some megabytes, read on first access."""
         with ZipFile(self._jar) as jar:
             names = [name for name in jar.namelist() if name.startswith(_WEB) and not name.endswith("/")]
             return {name.removeprefix(_WEB): jar.read(name) for name in names}
@@ -110,9 +110,9 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Create the application. The one of a history is read-only."""
+    """Create the application. For a history it is read-only."""
     endpoints = [
-        # Paths of collections come before paths with an id.
+        # Paths of collections must come before paths with an id.
         *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),
         *ClusterHandlers(gateway).endpoints(),
         *JobManagerHandlers(process).endpoints(),
@@ -172,7 +172,7 @@ async def _refused(request: Request, raised: Exception) -> Response:
 
 async def _no_such_path(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, HTTPException)
-    # Flink's page shows no error for a 404 without a text.
+    # Flink's page shows no error for a 404 without a message.
     body = {"errors": []} if raised.status_code == 404 else {"errors": [raised.detail]}
     return JSONResponse(body, raised.status_code, headers=raised.headers)
 

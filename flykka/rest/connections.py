@@ -1,7 +1,7 @@
-"""Limits the connections of one server, so that slow clients do not block others.
+"""Limits the connections of one server, so that slow clients do not block other clients.
 
-A connection whose request is incomplete, or that is idle between two requests, is in a pool: a request head may take
-`HEAD_SECONDS`, its body `BODY_SECONDS`, and if the pool is full its oldest connection is closed.
+A connection whose request is incomplete, or that is idle between two requests, is in a pool. A request head may take
+`HEAD_SECONDS`, and its body `BODY_SECONDS`. If the pool is full, its oldest connection is closed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0
 STALLED_SECONDS = 30.0
-"""Time after which a client that does not read its answer is disconnected."""
+"""Seconds after which a client that does not read its response is disconnected."""
 
 INCOMPLETE = 128
-"""The size of the pool."""
+"""The maximum number of connections in the pool."""
 
 
 class Connections:
-    """The pool of one server, and the number of connections of each peer, limited by `per_peer`."""
+    """The pool of one server, and the number of connections of each peer, at most `per_peer`."""
 
     def __init__(self, *, incomplete: int = INCOMPLETE, per_peer: int | None = None) -> None:
         self._most_incomplete = incomplete
@@ -38,7 +38,7 @@ class Connections:
         self._of_peers: Counter[str] = Counter()
 
     def refusal(self, peer: str) -> str | None:
-        """Count a connection; return a reason if the peer has too many."""
+        """Count a connection; return the reason for refusing it if the peer has too many."""
         self._of_peers[peer] += 1
         if self._per_peer is None or self._of_peers[peer] <= self._per_peer:
             return None
@@ -49,7 +49,7 @@ class Connections:
         self._of_peers -= Counter([peer])
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """Add a connection to the pool as its newest; close the oldest if the pool is full."""
+        """Add a connection to the pool as the newest; close the oldest if the pool is full."""
         self._incomplete[connection] = None
         self._incomplete.move_to_end(connection)
         if len(self._incomplete) > self._most_incomplete:
@@ -101,7 +101,7 @@ class BoundedProtocol(H11Protocol):
         self._pool.forget(self, self._peer)
 
     def data_received(self, data: bytes) -> None:
-        """Continue with a request, or start to read the next one."""
+        """Pass the data on to the current request, or start to read the next one."""
         if self.transport.is_closing():
             return
         super().data_received(data)
@@ -112,7 +112,7 @@ class BoundedProtocol(H11Protocol):
         self._update_phase()
 
     def pause_writing(self) -> None:
-        """Disconnect the client unless it resumes reading."""
+        """Disconnect the client after some time, unless it resumes reading."""
         super().pause_writing()
         self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
@@ -153,7 +153,7 @@ class BoundedProtocol(H11Protocol):
         self._refuse(408, f"the {part} of a request must be complete after {seconds:.0f} seconds")
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer without the application, if nothing was answered yet, and close the connection."""
+        """Send an error response without calling the application, if none was sent yet, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"errors": [reason]}).encode()
             headers = [

@@ -1,4 +1,4 @@
-"""Answers that take seconds to compute. Only a few are computed at a time, so that all others are fast."""
+"""Computes responses that take seconds. Only a few are computed at a time, so that all other responses are fast."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 from flykka.rest.errors import RestError
 
 WAITING = 16
-"""The maximum number of waiting answers of each kind."""
+"""The maximum number of waiting responses for each `Cost`."""
 
 
 class Cost(IntEnum):
-    """The kind of cost, with the number of answers that are computed at a time."""
+    """The kind of cost; the value is the number of responses that are computed at a time."""
 
     PROCESSOR = 1
-    """Keeps the interpreter busy."""
+    """Needs CPU time of the interpreter."""
     ACTORS = 4
     """Asks actors or samples threads, and mostly waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costly:
-    """An answer to compute. Concurrent requests with the same `key` share it; without a key each has its own."""
+    """A response to compute. Concurrent requests with the same `key` share one computation."""
 
     cost: Cost
     make: Callable[[], Any]
@@ -36,12 +36,12 @@ class Costly:
 class CostlyAnswers:
     def __init__(self) -> None:
         self._threads = {cost: ThreadPoolExecutor(cost, f"flykka-rest-{cost.name.lower()}") for cost in Cost}
-        # An answer may complete before its callback is added, which then runs on the same thread.
+        # Reentrant, because a response may be ready before its callback is added, which then runs on the same thread.
         self._lock = RLock()
         self._pending: dict[Cost, dict[Hashable, Future[Any]]] = {cost: {} for cost in Cost}
 
     def begin(self, costly: Costly) -> Future[Any]:
-        """Start to compute an answer, unless an equal one is in progress. Raises `RestError` if there are too many."""
+        """Start to compute a response unless it is being computed. Raises `RestError` if too many are waiting."""
         key, pending = object() if costly.key is None else costly.key, self._pending[costly.cost]
         with self._lock:
             if (existing := pending.get(key)) is not None:

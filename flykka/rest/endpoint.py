@@ -1,4 +1,4 @@
-"""Endpoints: path, method, handler, format of the answer, and OpenAPI description."""
+"""Endpoints: path, method, handler, response format, and OpenAPI description."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEXT = f"{TEXT}; charset=UTF-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for a handler: path parameters, query arguments, and a JSON object as body."""
+    """The request that a handler gets: path parameters, query arguments, and a JSON object as body."""
 
     path: Mapping[str, str]
     arguments: Mapping[str, str]
@@ -46,21 +46,21 @@ class Query:
         return JobVertexId(self.path["vertexid"])
 
     def text(self, name: str) -> str | None:
-        """Return a field of the body that must be a text if present. Raises `RestError`."""
+        """Return an optional field of the body, which must be a string. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, str):
             raise RestError(400, f"{name!r} must be a text, not {value!r}")
         return value
 
     def flag(self, name: str) -> bool:
-        """Return a field of the body that must be true or false if present. Raises `RestError`."""
+        """Return an optional field of the body, which must be true or false. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, bool):
             raise RestError(400, f"{name!r} must be true or false, not {value!r}")
         return bool(value)
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument that must be a whole number from 0 if present. Raises `RestError`."""
+        """Return an optional query argument, which must be an integer not below 0. Raises `RestError`."""
         value = self.arguments.get(name)
         if value is None:
             return default
@@ -77,14 +77,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """An answer with the first `size` bytes of an open file, to save under this name, or to display without one."""
+    """A response with the first `size` bytes of an open file, which is displayed, or saved if it has a name."""
 
     file: BinaryIO
     size: int
     name: str | None
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the bytes in parts, then close the file."""
+        """Yield the bytes in chunks, then close the file."""
         with self.file:
             rest = self.size
             while rest and (part := self.file.read(min(rest, _PART_BYTES))):
@@ -97,10 +97,11 @@ Handler = Callable[[Query], Any]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path with its handler, which may block. It returns JSON values, a `Text` or a `Download`, or a `Costly` if it
-    is slow.
+    """A path and its handler, which may block.
 
-    `status` is that of a success. Its query contains only the arguments and body fields declared here.
+    The handler returns JSON values, a `Text`, a `Download`, or a `Costly` if the response is slow. `status` is the
+    status of a successful response. The handler's query contains only the arguments and body fields that are declared
+    here.
     """
 
     path: str
@@ -109,15 +110,15 @@ class Endpoint:
     method: str = "GET"
     status: int = 200
     acts: bool = field(default=False, kw_only=True)
-    """True for a GET that changes something, as one of Flink's does."""
+    """True for a GET that changes something, such as one of Flink's."""
     pages: str | None = field(default=None, kw_only=True)
-    """The name of a possibly long list in the answer: `offset` and `limit` select a part, and `total` is its length."""
+    """The field with a possibly long list: `offset` and `limit` select a page of it, and `total` is its length."""
     arguments: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """The types of the query arguments, as in JSON Schema."""
     body: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """The JSON Schema of the body."""
     gives: str = field(default=JSON, kw_only=True)
-    """The media type of the answer."""
+    """The media type of the response."""
 
     @property
     def changes(self) -> bool:
@@ -145,7 +146,7 @@ def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "") -> list[Route]:
-    """Return routes under a prefix, with and without the version of the interface."""
+    """Return routes below a prefix, with and without the API version."""
     return [
         Route(f"{prefix}{version}{each.path}", _serve(each, costly), methods=[each.method])
         for each in endpoints
@@ -158,7 +159,7 @@ def _serve(endpoint: Endpoint, costly: CostlyAnswers) -> Callable[[Request], Any
         query = endpoint.query(request.path_params, request.query_params, _body(await request.body()))
         answer = await run_in_threadpool(endpoint.handler, query)
         if isinstance(answer, Costly):
-            # Other requests may be waiting for it too.
+            # The computation is shielded from cancellation, because other requests may be waiting for it.
             answer = await asyncio.shield(asyncio.wrap_future(costly.begin(answer)))
         if endpoint.pages is not None:
             answer = _part(answer, endpoint.pages, query)
@@ -207,7 +208,7 @@ def _json(answer: Any, status: int, request: Request) -> Response:
 
 
 def tagged(content: bytes, content_type: str, request: Request, headers: Mapping[str, str]) -> Response:
-    """Return an answer with an ETag; without content if the client has this version already."""
+    """Return a response with an ETag, without content if the client has this version already."""
     tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
     with_tag = {**headers, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):

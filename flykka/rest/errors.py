@@ -1,16 +1,16 @@
-"""RestError: a request answered with an error status and text, as Flink's RestHandlerException."""
+"""RestError: an error response with a status and a message, like Flink's RestHandlerException."""
 
 from __future__ import annotations
 
 RETRY_AFTER_SECONDS = 3
-"""The time after which a request refused for a temporary reason may be repeated: Flink's `rest.retry.delay`."""
+"""Seconds after which a request that was refused temporarily may be repeated: Flink's `rest.retry.delay`."""
 
 
 class RestError(Exception):
-    """An answer with this status and `{"errors": [text]}`.
+    """An error response with this status and `{"errors": [text]}`.
 
-    If the reason `passes`, for example while there is no leader, the answer includes the time after which the request
-    may be repeated. If it `closes`, the connection is closed after the answer.
+    If the reason `passes`, for example while there is no leader, the response includes the seconds after which the
+    request may be repeated. If it `closes`, the connection is closed after the response.
     """
 
     def __init__(self, status: int, text: str, *, passes: bool = False, closes: bool = False) -> None:

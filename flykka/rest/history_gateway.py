@@ -1,4 +1,4 @@
-"""HistoryGateway: answers for ended jobs, from their archives (Flink's HistoryServer)."""
+"""HistoryGateway: serves queries about ended jobs from their archives (Flink's HistoryServer)."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from flykka.runtime.secrets import masked_uri
 logger = logging.getLogger("flykka")
 
 REFRESH_SECONDS = 3.0
-"""The minimum time between two listings of the archives."""
+"""The minimum number of seconds between two listings of the archives."""
 
 _OPENED = 32
-"""The number of archives kept in memory; of all others only the overview is kept."""
+"""The number of archives kept in memory; of other archives only the overview is kept."""
 
 
 class HistoryGateway:
     """Serves the archives in a directory, including those that are added later."""
 
     def __init__(self, directory: str, now_ms: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """Open the archives. `now_ms` returns the time of day, `clock` seconds.
+        """Open the archives. `now_ms` returns the time of day, `clock` monotonic seconds.
 
         Raises:
             ClusterError: there is no such directory, or it cannot be accessed.
@@ -66,16 +66,16 @@ class HistoryGateway:
         self._lock = threading.Lock()
         self._listed_at: float | None = None
         self._jobs: dict[str, JobOverview | None] = {}
-        """By address of the archive; None if it is unreadable."""
+        """The overviews of jobs by path of the archive; None if the archive is unreadable."""
         self._printed: set[str] = set()
         self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """Return the ended jobs, the last one last."""
+        """Return the ended jobs, ordered by end time."""
         return tuple(job for _, job in self._by_end().values())
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """Return a job's final state, with that many of its last checkpoints."""
+        """Return a job's final state, with at most `checkpoints` of its last checkpoints."""
         details = self._archive(job_id).details
         return replace(details, checkpoints=details.checkpoints[-checkpoints:] if checkpoints else ())
 
@@ -83,7 +83,7 @@ class HistoryGateway:
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """Return the environment of the process of a job; empty for an archive of an older flykka."""
+        """Return the environment of a job's process; empty for an archive of an older version."""
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
@@ -113,7 +113,7 @@ class HistoryGateway:
         return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
-        """Return no slots: nothing runs here."""
+        """Return no slots, because a history runs no jobs."""
         return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
@@ -130,7 +130,7 @@ class HistoryGateway:
             raise RestError(404, f"Job {job_id} not found: {gone}") from None
 
     def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
-        """Return the archives by job, ordered by end; of several archives of a job the last one."""
+        """Return the archives by job, ordered by end time; if a job has several archives, the last one."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:
@@ -141,7 +141,7 @@ class HistoryGateway:
         return {job.job_id: (path, job) for path, job in entries}
 
     def _list(self) -> None:
-        """Find new archives, and forget deleted ones."""
+        """Find new archives, and forget deleted archives."""
         try:
             there = self._storage.archives()
         except Exception as refused:  # noqa: BLE001 - as above.
@@ -159,5 +159,5 @@ class HistoryGateway:
                 logger.warning("an archive is skipped: %s", unreadable)
                 self._printed.add(path)
             if isinstance(unreadable, CheckpointFormatError | CheckpointVersionError):
-                # Another attempt would not find anything else.
+                # Reading the file again would not help.
                 self._jobs[path] = None

@@ -1,6 +1,6 @@
 """Operations that take longer than a request: triggered, then polled by trigger id (Flink's async handlers).
 
-A result is kept for five minutes. Repeating a trigger id refers to the same operation.
+A result is kept for five minutes. A repeated trigger id refers to the same operation.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class AsyncOperations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flykka-rest-operation")
-        # An operation may end before its callback is added, which then runs on the same thread.
+        # Reentrant, because an operation may end before its callback is added, which then runs on the same thread.
         self._lock = threading.RLock()
         self._running: OrderedDict[Key, Future[Json]] = OrderedDict()
         self._ended: dict[Key, float] = {}
 
     def trigger(self, about: str, trigger_id: str | None, operation: Callable[[], Json]) -> str:
-        """Start an operation, unless it exists; return its id. Raises `RestError` if there are too many."""
+        """Start an operation unless it exists, and return its id. Raises `RestError` if there are too many."""
         key = about, trigger_id or uuid4().hex
         with self._lock:
             self._forget()
@@ -51,7 +51,10 @@ class AsyncOperations:
         return key[1]
 
     def result(self, about: str, trigger_id: str, failure: str = "failure-cause") -> Json:
-        """Return the status of an operation with its result or `failure`. Raises `RestError` if it is unknown."""
+        """Return the status of an operation, with its result or with the failure in the field `failure`.
+
+        Raises `RestError` if the operation is unknown.
+        """
         with self._lock:
             self._forget()
             future = self._running.get((about, trigger_id))
@@ -64,7 +67,7 @@ class AsyncOperations:
         return {"status": {"id": "COMPLETED"}, "operation": operation}
 
     def close(self) -> None:
-        """Start no more operations, and do not wait for running ones."""
+        """Start no more operations, without waiting for running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _record_end(self, key: Key) -> None:

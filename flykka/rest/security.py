@@ -1,7 +1,7 @@
-"""Refuses requests before a handler runs: unauthorized ones, those of other sites, too large and too slow ones.
+"""Refuses requests before a handler runs: unauthorized and cross-site requests, too large and too slow ones.
 
-Browsers report the origin of a request (`Origin`, `Sec-Fetch-Site`), and do not let another site forge it. Other
-clients report nothing, and are trusted like the user on whose machine they run, or have the token.
+Browsers report the origin of a request (`Origin`, `Sec-Fetch-Site`), which another site cannot forge. Other clients
+report no origin; they are trusted like the user on whose machine they run, or have the token.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The access rules; `token` is the token of requests, `host` the address of the server.
+    """The access rules; `token` is the token of requests, `host` the host of the server.
 
-    Requests that change nothing need the token only if `reads_need_token`. Paths that are `is_public`, like the page,
-    are open to all. A safe method that `acts` changes something nevertheless. If `read_only` is set, all changes are
-    refused with this text.
+    Requests that change nothing need the token only if `reads_need_token`. Paths for which `is_public` returns True,
+    like the page, are open to all. `acts` returns True for paths whose GET requests change something. If `read_only` is
+    set, all changes are refused with this message.
     """
 
     token: str | None
@@ -50,7 +50,7 @@ class Rules:
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
             raise RestError(431, f"the headers of a request may have at most {HEADER_BYTES} bytes")
         if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
-            # A proxy may parse the end of this request differently.
+            # A proxy might parse the end of this request differently.
             raise RestError(400, "a request has either Content-Length or Transfer-Encoding", closes=True)
         path: str = request.scope["path"]
         self._check_host(request)
@@ -63,7 +63,7 @@ class Rules:
                 raise RestError(405, self.read_only)
 
     def _check_host(self, request: Request) -> None:
-        # Another site may resolve its own name to the loopback address.
+        # Another site might resolve its own host name to the loopback address.
         try:
             name = urlsplit(f"//{request.headers.get('host', '')}").hostname
         except ValueError:
@@ -98,7 +98,7 @@ class Guard:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, and forward it with a size limit for its body and a time limit for its answer."""
+        """Check a request, and forward it with a size limit for its body and a time limit for its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -125,7 +125,7 @@ class Guard:
 
 
 async def _whole_body(receive: Receive) -> bytes | None:
-    """Return the body; None if the client disconnects before it is complete. The connection has the deadline."""
+    """Return the body; None if the client disconnects before the body is complete. The connection sets the deadline."""
     body = b""
     while True:
         message = await receive()
@@ -139,7 +139,7 @@ async def _whole_body(receive: Receive) -> bytes | None:
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """Return the body first, then further messages of the connection."""
+    """Return a `receive` function that yields the body first, then further messages of the connection."""
     is_sent = False
 
     async def next_message() -> Message:

@@ -1,6 +1,6 @@
-"""RestServer: an HTTP server on a thread of its own, for one cluster or history.
+"""RestServer: an HTTP server on its own thread, for one cluster or history.
 
-It is not an actor, so that it answers even if all actors are stuck.
+The server is not an actor, so that it responds even if all actors hang.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STOP_SECONDS = 5.0
 
 
 class RestServer:
-    """A server that has its address from its creation, and answers from `start` to `close`."""
+    """A server that binds its address on creation, and responds from `start` to `close`."""
 
     def __init__(self, settings: RestSettings) -> None:
         """Bind the address. Raises `ClusterError` if the address, the token or the certificate cannot be used."""
@@ -64,10 +64,10 @@ class RestServer:
         except (OSError, ValueError) as refused:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
         self.token = token or (None if settings.no_token else token_urlsafe(24))
-        """The token for requests that change something; None if they need none."""
+        """The token for requests that change something; None if no token is needed."""
         remember_secrets({"token": self.token})
         self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
-        """The URL of the page, `http://127.0.0.1:8081`."""
+        """The URL of the page, such as `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
 
     def start(
@@ -77,17 +77,17 @@ class RestServer:
         read_jvm: ReadJvm = no_jvm,
         datasets: ClusterDatasets | None = None,
     ) -> None:
-        """Start to answer for this cluster.
+        """Start to serve requests about this cluster.
 
-        `last_work` returns the work of the data plane for a subtask, `read_jvm` measures its JVM, `datasets` are cached
-        streams.
+        `last_work` returns the data plane's work for a subtask, `read_jvm` measures the data plane's JVM, and
+        `datasets` are cached streams.
         """
         system = cluster.system
         self._process = replace(self._process, read_jvm=read_jvm)
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder, datasets=datasets)
 
     def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
-        """Start to answer for ended jobs, whose logs are at the addresses in `log_urls`."""
+        """Start to serve requests about ended jobs; `log_urls` are the URLs of their logs."""
         self._answer(history, history.now_ms, no_work, None, log_urls)
 
     def _answer(
@@ -117,7 +117,7 @@ class RestServer:
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                # Bad requests are answered, and errors of the application are logged by it.
+                # Bad requests get a response, and the application logs its own errors.
                 log_config=None,
                 log_level="critical",
                 access_log=False,
@@ -139,7 +139,7 @@ class RestServer:
         thread.start()
 
     def close(self) -> None:
-        """Stop listening. Waits some seconds for requests in progress."""
+        """Stop listening, and wait some seconds for requests in progress."""
         self._operations.close()
         self._costly.close()
         self._process.close()
@@ -159,7 +159,7 @@ class RestServer:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Limits the TLS handshake, which precedes the protocol, to the time of a request head."""
+    """Limits the TLS handshake, which precedes the HTTP protocol, to the time of a request head."""
 
     async def create_server(self, *args: Any, **more: Any) -> asyncio.Server:
         if more.get("ssl") is not None:
@@ -182,7 +182,7 @@ def _listening(settings: RestSettings) -> socket.socket:
 
 def _url(scheme: str, host: str, port: int) -> str:
     if ip_address(host).is_unspecified:
-        # It listens on all addresses of this machine, which others know by its name.
+        # The server listens on all addresses of this machine, which other machines know by its name.
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}:{port}"

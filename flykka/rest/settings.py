@@ -10,18 +10,19 @@ from typing import Any
 DEFAULT_HOST = "127.0.0.1"
 
 CONNECTIONS_PER_PEER = 64
-"""The default limit for connections of one address, unless only this machine can connect."""
+"""The default maximum number of connections from one address, unless only this machine can connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
-    """The settings of a server. `port` 0 selects a free port. A `token_file` contains the bearer token of all requests.
+    """The settings of a server. `port` 0 selects a free port. `token_file` contains the bearer token of all requests.
 
-    Without it requests that change something need a token that the server generates, unless `no_token` is set.
+    Without a token file, requests that change something need a token that the server generates, unless `no_token` is
+    set.
 
     Raises:
-        ValueError: other machines can connect and there is no token; only one of certificate and key is set; or
-            both a token and `no_token` are set.
+        ValueError: other machines can connect and there is no token; only one of certificate and key is set; or both a
+            token and `no_token` are set.
     """
 
     host: str = DEFAULT_HOST
@@ -47,7 +48,7 @@ class RestSettings:
 
     @classmethod
     def at(cls, address: str | int, **more: Any) -> RestSettings:
-        """Create settings for `PORT` or `HOST:PORT`, with an IPv6 host in brackets. Raises `ValueError` as above."""
+        """Create settings for `PORT` or `HOST:PORT`, with an IPv6 host in brackets. Raises the same `ValueError`."""
         host, separator, port = str(address).rpartition(":")
         if not port.isdecimal() or len(port) > 5:
             raise ValueError(f"{address!r} is not of the form PORT or HOST:PORT")
@@ -65,7 +66,7 @@ class RestSettings:
 
     @property
     def most_connections_per_peer(self) -> int | None:
-        """The limit for connections of one address; None if there is none."""
+        """The maximum number of connections from one address; None if unlimited."""
         if self.connections_per_peer is None and not self.is_loopback:
             return CONNECTIONS_PER_PEER
         return self.connections_per_peer
@@ -76,7 +77,7 @@ class RestSettings:
         return "http" if self.certificate is None else "https"
 
     def token(self) -> str | None:
-        """Read the token file, and strip whitespace.
+        """Read the token file, without whitespace around the token.
 
         Raises:
             OSError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""A whole cluster on one thread in virtual time: the product's actors, a few real rows, faults drawn from a seed.
+"""Simulates a complete cluster on one thread in virtual time: the real actors, few real rows, faults drawn from a seed.
 
 Not here: Spark; the rules that runs are checked against (`monitors`).
 """

@@ -1,4 +1,4 @@
-"""Many simulations, one seed each, in any number of processes; the results do not depend on that number."""
+"""Runs many simulations, one per seed, in any number of processes; the results do not depend on that number."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class CampaignSummary:
 def run_seeds(
     seeds: Iterable[int], settings: SimulationSettings, *, processes: int = 1, record: Path | None = None
 ) -> Iterator[SimulationOutcome]:
-    """The outcome of each seed, in order. The traces of failing seeds are stored below `record`."""
+    """Yield the outcome of each seed, in order. The traces of failing seeds are stored below `record`."""
     run = partial(_run, settings=settings, record=record)
     if processes == 1:
         yield from map(run, seeds)
         return
-    # A forked process would share locks that threads of this one hold.
+    # A forked process would inherit locks that threads of this process hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         yield from pool.map(run, seeds, chunksize=_CHUNK)
@@ -78,7 +78,7 @@ def _run(seed: int, settings: SimulationSettings, record: Path | None) -> Simula
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence the actors' warnings: the faults are injected on purpose."""
+    """Silence the actors' warnings, because faults are injected on purpose."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
-"""Checks after the end of a job: its output against the expected output, which is computed from the source rows.
+"""Checks after the end of a job: its output must be the expected output, which is computed from the source rows.
 
-And its storage: all files that are referred to exist, and no others unless an actor was killed.
+Its storage must contain all files that are referred to, and no others unless an actor was killed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def wrong_output(
 ) -> Iterator[str]:
     """Yield the errors in the output of each sink.
 
-    If the job has read all its input (`is_complete`), all rows must be there, unless some may be missing (`is_lossy`);
-    if it `is_exact`, no row may count twice.
+    If the job has read all its input (`is_complete`), all rows must have been published, unless some may be missing
+    (`is_lossy`). If the job `is_exact`, no row may be counted twice.
     """
-    # Rows whose partners are lost are emitted unmatched by outer joins.
+    # If rows are lost, outer joins emit the matching rows as unmatched.
     behaviours = topology.program.behaviours.values()
     may_be_alone = is_lossy and any(isinstance(behaviour, Join) and behaviour.outer for behaviour in behaviours)
     for sink, expected in topology.expected_output().items():
@@ -40,7 +40,7 @@ def wrong_output(
             extra = Counter({part: count for part, count in extra.items() if part in expected})
         if extra:
             yield f"{sink} has {extra.total()} rows too many, such as {_first(extra)}"
-    # A source that reads rows again may have sent a later watermark, and idle sources are not waited for.
+    # A source that reads rows again may have sent a later watermark, and other sources do not wait for idle ones.
     may_be_late = not is_exact or is_lossy or any(vertex.idle_timeout_ms is not None for vertex in topology.vertices)
     if environment.late_rows and not may_be_late:
         yield f"{environment.late_rows} rows are late although their sources are only as much out of order as declared"
@@ -62,7 +62,10 @@ def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]
 
 
 def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
-    """A job's files to which no existing checkpoint refers; after deletion of its folder, the files of that moment."""
+    """Return a job's files to which no existing checkpoint refers.
+
+    If the job's folder was deleted, this considers the files that existed when it was deleted.
+    """
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {path: environment.storage.files[path] for path in environment.storage.below(folder)}
     files = environment.deleted_jobs.get(folder, there)
@@ -77,21 +80,21 @@ def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
 
 
 def forgotten(environment: Environment, job_id: JobId) -> list[str]:
-    """Exclusive state of a job that no checkpoint refers to, and that its coordinator received but did not delete."""
+    """Return exclusive state that no checkpoint refers to, and that the coordinator received but did not delete."""
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {**environment.deleted_jobs.get(folder, {}), **environment.storage.files}
     unwanted = environment.storage.unwanted
     paths = {
         path
         for path in environment.acknowledged.get(job_id, set())
-        # Deleting a folder deletes its files.
+        # Deleting a folder also deletes its files.
         if path not in unwanted and path.rsplit("/", 1)[0] not in unwanted
     }
     for path in there:
         if path.endswith("/_metadata"):
             folder = path.removesuffix("/_metadata")
             for handle in exclusive_state_of(checkpoint_of(path, there[path])):
-                # A savepoint has paths relative to its metadata.
+                # The paths in a savepoint are relative to its metadata.
                 is_beside = handle.path.startswith("./")
                 paths.discard(folder + handle.path.removeprefix(".") if is_beside else environment.path(handle.path))
     return sorted(paths & there.keys())
@@ -103,12 +106,12 @@ def is_kept(environment: Environment, job_id: JobId) -> bool:
 
 
 def staged(environment: Environment, job_id: JobId) -> list[str]:
-    """The files that a job has staged and not published."""
+    """Return the files that a job has staged but not published."""
     return environment.storage.below(f"{environment.name}/staging/{job_id}")
 
 
 def half_savepoints(environment: Environment) -> list[str]:
-    """The folders of incomplete savepoints."""
+    """Return the folders of incomplete savepoints."""
     below = f"{environment.name}/savepoints/"
     folders = {
         below + path.removeprefix(below).split("/")[0] for path in environment.storage.files if path.startswith(below)

@@ -1,4 +1,4 @@
-"""SimulatedDataPlane: the port to the data, implemented with countable rows."""
+"""SimulatedDataPlane: an implementation of `DataPlane` with countable rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         self._environment = environment
 
     def check(self, job_graph: JobGraph) -> None:
-        """Accept every job that was drawn."""
+        """Accept every job, because jobs are drawn to fit."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()
@@ -54,11 +54,10 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         assert isinstance(source, Source), f"{operator.ref.uid} is not a source"
         return SimulatedDiscovery(source, operator.operator_id, self._environment)
 
-    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Do nothing."""
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None: ...
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End the attempts that still work for the job, even if their actors do not know yet that it has ended."""
+        """End the attempts that still work for the job; their actors may not know yet that it has ended."""
         for attempt in self._environment.attempts.pop(job_id, []):
             attempt.revoke(f"job {job_id} has ended")
 
@@ -66,7 +65,7 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         self._environment.batches_of(job_id).release_partitions(partition_ids)
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """Free the resources of the job. Attempts that have ended hold no batch."""
+        """Free the resources of the job. Ended attempts hold no batches."""
         self.end_attempts(job_id)
         environment = self._environment
         batches = environment.batches_of(job_id)
@@ -85,7 +84,7 @@ _SMALL_BYTES = 4 * 1024**2
 
 
 class SimulatedDiscovery:
-    """Discovers some splits of a source in each call, until it has discovered all."""
+    """Discovers some splits of a source in each call, until all are discovered."""
 
     changed: Callable[[], bool] | None = None
 
@@ -96,7 +95,7 @@ class SimulatedDiscovery:
         self._environment = environment
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The next splits; a position is the number of the first row that is not in one. Raises `OSError`."""
+        """Return the next splits; a position is the number of the first row without a split. Raises `OSError`."""
         self._environment.storage.look(f"{self._environment.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)
@@ -105,7 +104,7 @@ class SimulatedDiscovery:
                 split_id=SplitId(f"{self._operator_id}-{start}"),
                 rows=min(source.rows_per_split, last - start),
                 start=start,
-                # Splits of one row are the small files of a backlog, which readers combine.
+                # Splits of one row represent small files of a backlog, which readers combine.
                 size_bytes=_SMALL_BYTES if source.rows_per_split == 1 else None,
             )
             for start in range(first, last, source.rows_per_split)

@@ -1,4 +1,4 @@
-"""The engine of a simulated attempt, with its sinks: does Spark's work with countable rows."""
+"""The engine of a simulated attempt, including its sinks: does Spark's work with countable rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 T = TypeVar("T")
 _PACES = (0, 1, 1, 4)
-"""The slowness of an attempt relative to others: batches queue before slow ones."""
+"""Factors of slowness of which each attempt draws one, so that batches queue before slow attempts."""
 
 
 class _SimulatedSource(Operator[Rows]):
@@ -173,11 +173,12 @@ class SimulatedEngine(OperatorChain[Rows]):
             self._batches.release(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
-        """Make batches durable, a file for each part."""
+        """Write batches to durable storage, one file per part of the channel state."""
         handles: list[ExclusiveStateHandle] = []
         try:
             for part in command.parts:
-                # If a reader was faster than the hold, its batch is released, and the checkpoint is declined.
+                # If a reader finished before the batch was held, the batch is released, and the checkpoint is
+                # declined.
                 rows = tuple(row for batch in part.batches for row in self._batches.rows(batch.batch_id))
                 self.environment.storage.write(self.environment.path(part.path), rows)
                 handles.append(ExclusiveStateHandle(path=part.path, size_bytes=size_of(rows)))
@@ -188,7 +189,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=tuple(handles))
 
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
-        """The batch of rows that were in flight. Raises `FileNotFoundError`."""
+        """Return a batch with the rows that were in flight. Raises `FileNotFoundError`."""
         rows = self.environment.storage.read_rows(self.environment.path(read.in_flight.path))
         if read.key_groups is not None:
             rows = within(rows, read.key_groups, self.descriptor.vertex.max_parallelism)
@@ -199,14 +200,12 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._batches.put(batch, rows, producer=self.descriptor.attempt, address=goes_to)
         return batch
 
-    # Failures and the end
-
     def progress(self) -> tuple[WorkProgress, ...]:
-        """Report nothing: work has no progress here."""
+        """Return nothing, because simulated work has no progress."""
         return ()
 
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
-        """Report errors of the storage and of released batches; any other error ends the bridge."""
+        """Return failures caused by the storage or by released batches; re-raise other errors, which end the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))
@@ -216,15 +215,14 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._is_cancelled = True
         self._lanes.are_closed = True
 
-    def interrupt_work(self) -> None:
-        """Do nothing: no call blocks here."""
+    def interrupt_work(self) -> None: ...
 
     def close_chain(self, command: commands.CloseChain) -> ChainClosed:
         self._end()
         return ChainClosed()
 
     def close(self) -> None:
-        """End the engine, because the bridge has ended."""
+        """End the engine when the bridge ends."""
         self._is_cancelled = True
         self._end()
 
@@ -234,7 +232,7 @@ class SimulatedEngine(OperatorChain[Rows]):
             self.close()
 
     def _end(self) -> None:
-        """Only the first end counts: a finished attempt leaves its results."""
+        """End the engine; later calls have no effect, so a finished attempt keeps its results."""
         if self._has_ended:
             return
         self._has_ended = self._lanes.are_closed = True
@@ -300,10 +298,10 @@ class SimulatedFlow:
 
 
 class Lanes:
-    """The lanes of one attempt: they simulate the durations of work that Spark's threads would do.
+    """The lanes of one attempt, which simulate the durations of work that Spark's threads would do.
 
-    The duration of each piece of work is drawn from the attempt's own random numbers. Work of one lane ends in the
-    order in which it began; no work of an attempt that has ended completes.
+    Each duration is drawn from the attempt's own random numbers. Work in one lane completes in start order, and no work
+    of an ended attempt completes.
     """
 
     def __init__(self, attempt: ExecutionAttemptId, vertex_id: JobVertexId, environment: Environment) -> None:
@@ -315,7 +313,7 @@ class Lanes:
         self.are_closed = False
 
     def run(self, lane: Lane, work: Pipe[Any]) -> None:
-        """Run the work when its time has come."""
+        """Run the work after its drawn duration."""
         if lane in (Lane.AT_ONCE, Lane.END):
             work.run()
             return
@@ -339,7 +337,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class OnLane:
-    """A lane, as an executor."""
+    """Runs work in one lane; implements an executor."""
 
     lanes: Lanes
     lane: Lane
@@ -372,7 +370,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return Staged(rows=len(rows), names=(path,))
 
     def prepare_commit(self, checkpoint_id: int, names: Sequence[str]) -> tuple[Value, ...]:
-        """Name the output staged before a barrier; returns the state for this and later checkpoints."""
+        """Assign final names to the output staged before a barrier; return the state for this and later checkpoints."""
         self._committables.pending += tuple(
             PendingFile(
                 checkpoint_id=checkpoint_id,
@@ -385,7 +383,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish the output of a complete checkpoint; returns the files. Raises `OSError`."""
+        """Publish the output of a complete checkpoint; return the files. Raises `OSError`."""
         due = self._committables.due(checkpoint_id)
         for file in due:
             self._environment.publish(file)

@@ -30,9 +30,9 @@ class FaultSpec:
     """Planned faults of the data plane."""
 
     failing_stages: Counter[JobVertexId] = field(default_factory=Counter)
-    """The number of next stages of each vertex that fail."""
+    """The number of next stages that fail, by vertex."""
     slow_ms: dict[JobVertexId, int] = field(default_factory=dict)
-    """The additional duration of the next stage of each vertex."""
+    """The additional duration of the next stage in milliseconds, by vertex."""
 
     def stage_fails(self, vertex_id: JobVertexId) -> bool:
         if not self.failing_stages[vertex_id]:
@@ -41,12 +41,12 @@ class FaultSpec:
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """The additional delay of the current stage."""
+        """Return the additional delay of the current stage in milliseconds."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
 class RunningAttempt(Protocol):
-    """The part of an attempt that is needed to end it, and to find its predecessor."""
+    """The interface of an attempt for ending it, and for finding its predecessor."""
 
     descriptor: TaskDeploymentDescriptor
 
@@ -56,13 +56,13 @@ class RunningAttempt(Protocol):
 
 @dataclass(slots=True)
 class Environment:
-    """The environment of one simulation; implements `Files`. `violations` are those found by the data plane."""
+    """The environment of one simulation; implements `Files`. `violations` are those that the data plane has found."""
 
     name: str
     storage: SimulatedStorage
     program: Program
     stage_ms: tuple[int, ...]
-    """Durations of stages and background work."""
+    """The possible durations of stages and background work in milliseconds."""
     local_recovery: bool = True
     batches: dict[JobId, Batches] = field(default_factory=dict)
     local_states: dict[JobId, LocalStates] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class Environment:
     late_rows: int = 0
     attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
     deleted_jobs: dict[str, dict[str, File]] = field(default_factory=dict)
-    """The files that existed when the folder of a job was deleted as a whole."""
+    """The files that existed in the folder of a job when the folder was deleted."""
     acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
-    """Paths of acknowledged state that belongs to one checkpoint alone."""
+    """The paths of acknowledged state that belongs to a single checkpoint, by job."""
     _committable: set[str] = field(default_factory=set)
     """The final names of files in durable checkpoints."""
 
@@ -95,7 +95,7 @@ class Environment:
         return address.removeprefix(f"{PROTOCOL}://")
 
     def publish(self, file: PendingFile) -> None:
-        """Give a staged file its final name, unless that is done already. Raises `OSError`, `FileNotFoundError`."""
+        """Rename a staged file to its final name, unless that is done. Raises `OSError`, `FileNotFoundError`."""
         target, staged = self.path(file.target), self.path(file.staged)
         if file.target not in self._committable:
             self.violations.append(f"{file.target} is published, but no complete checkpoint contains it")
@@ -106,7 +106,7 @@ class Environment:
         self.storage.rename(staged, target)
 
     def published(self, sink: str) -> Rows:
-        """The rows that readers of a sink's output see."""
+        """Return the published rows of a sink, as readers see them."""
         files = self.storage.below(f"{self.name}/output/{sink}")
         return tuple(row for path in files for row in self.storage.read_rows(path))
 
@@ -115,10 +115,8 @@ class Environment:
         for path in paths:
             self.storage.delete(self.path(path))
 
-    # The storage for savepoints
-
     def qualified(self, path: str) -> str:
-        """The address, which has a scheme already."""
+        """Return the address unchanged, because it has a scheme."""
         return path
 
     def exists(self, path: str) -> bool:
@@ -138,11 +136,10 @@ class Environment:
         return self
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Return no digests: files are not damaged here, and do not outlive the process."""
+        """Return no digests, because simulated files are never damaged."""
         return ()
 
-    def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None:
-        """Do nothing."""
+    def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None: ...
 
     def bytes_below(self, folder: str) -> int:
         return sum(self.storage.size(path) for path in self.storage.below(self.path(folder)))
@@ -160,7 +157,7 @@ class Environment:
 
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
-    """The checkpoint in the metadata file at `path`."""
+    """Return the checkpoint in the metadata file at `path`."""
     assert isinstance(data, bytes), f"{path} is not a metadata file"
     checkpoint = decode(unpacked(path, data))
     assert isinstance(checkpoint, CompletedCheckpoint)
@@ -168,26 +165,25 @@ def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
 
 
 class SimulatedSegments:
-    """Implements `Holders`: the rows of a segment stay as long as they have a reference.
+    """Implements `Holders`: the rows of a segment exist as long as they are referenced.
 
     For later attempts every other segment counts as lost, so that some state is local and some has to be read.
     """
 
-    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Do nothing: Python keeps the rows."""
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
-    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Do nothing: Python frees the rows."""
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """True for the segments with even numbers."""
+        """Return True for the segments with even numbers."""
         return int(batch_id.rpartition("-")[2]) % 2 == 0
 
 
 class Batches:
-    """The batches of one job, held by the product's rules. `read_after_release` are those that were read after release.
+    """The batches of one job, whose holders follow the rules of the real data plane.
 
-    The reason for each release is recorded: reading the batch later is a violation, unless its attempts are ending.
+    The reason of each release is recorded. Reading a batch later is added to `read_after_release`, which is a
+    violation, unless its attempts are ending.
     """
 
     def __init__(self) -> None:
@@ -206,17 +202,17 @@ class Batches:
         address: Address | None,
         holder: str = IN_TRANSIT,
     ) -> None:
-        """Add a batch for its reader or, if it is retained, for its readers."""
+        """Add a batch, held for its reader or, if it is retained, for all its readers."""
         self._made_by[ref.batch_id] = producer
         self._held.put(ref.batch_id, rows, producer=producer, address=address, holder=holder)
 
     def claim(self, batch_id: BatchId, reader: str) -> Rows:
-        """The rows of a batch; `reader` replaces its address as a holder. Raises `UnknownBatchError`."""
+        """Return the rows of a batch; `reader` replaces the batch's address as a holder. Raises `UnknownBatchError`."""
         try:
             return self._held.claim(batch_id, reader)
         except UnknownBatchError:
             why = self._gone_with.get(batch_id, "no attempt has produced it")
-            # A checkpoint may have held it after the end of its producer.
+            # A checkpoint may have held the batch after the end of its producer.
             is_expected = why.endswith("has ended") or self._made_by.get(batch_id) in self._cancelled
             if not is_expected:
                 self.read_after_release.append(
@@ -225,7 +221,7 @@ class Batches:
             raise
 
     def rows(self, batch_id: BatchId) -> Rows:
-        """The rows of a batch whose release before the read is not a violation. Raises `UnknownBatchError`."""
+        """Return the rows of a batch that may have been released. Raises `UnknownBatchError`."""
         return self._held.content(batch_id)
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
@@ -233,7 +229,7 @@ class Batches:
         self._held.hold(batch_ids, holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Release batches; those that are released already or not held by `holder` are skipped."""
+        """Release batches; those that are already released or not held by `holder` are skipped."""
         self._note(self._held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
@@ -242,7 +238,7 @@ class Batches:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """Release the batches of an ended attempt; the output of a finished one stays readable."""
+        """Release the batches of an ended attempt; the output of a finished attempt stays readable."""
         if is_cancelled:
             self._cancelled.add(attempt)
         released = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
@@ -256,7 +252,7 @@ class Batches:
         self._note(self._held.release_partitions(frozenset(partition_ids)))
 
     def unreleased(self) -> list[BatchId]:
-        """The batches that are still held, except those that are retained until the job ends."""
+        """Return the batches that are still held, except those that are retained until the job ends."""
         return [batch_id for batch_id, holders in self._held.holders().items() if holders != {KEPT}]
 
     def release_all(self) -> None:

@@ -4,7 +4,7 @@ In one process no message is lost. The tables list the messages that the protoco
 because heartbeats or retries replace them, and the timers that may be skipped. An actor that is partitioned from the
 others is considered dead after its heartbeat timeout; its messages arrive after it has been removed.
 
-A fault, or a client's request, is injected at a moment of virtual time, or right before a message is handled
+A fault, or a client's request, is injected at a point in virtual time, or right before a message is handled
 (`FaultPlan`).
 """
 
@@ -84,7 +84,7 @@ _STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
 _CUTS_MS = (300, 3_000, 12_000, 25_000)
 _EXEMPT = ("/user/client", "/user/job-manager", "/user/cluster-entrypoint")
-"""Actors never partitioned from others: clients and processes have no heartbeats; messages to them are not resent."""
+"""Actors that are never partitioned: clients and processes have no heartbeats, and messages to them are not resent."""
 LOST: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "the next one follows after an interval, and several fit into the timeout",
     (Heartbeat, ResourceManager): "like the request",
@@ -136,14 +136,14 @@ class Injections:
         """True if an actor was killed that was about to write, or a file could not be deleted, or its name was lost."""
         self.has_killed_master = False
         self.lasts_until_ms = 0
-        """The time at which the last fault ends."""
+        """The time in milliseconds at which the last fault ends."""
         self._chance = Random(0)
         self._system = system
         self._environment = environment
         self._vertices = [vertex.vertex_id for vertex in topology.vertices]
         self._joins_by_time = joins_by_time(topology)
         self._failing: dict[Operation, tuple[int, Random]] = {}
-        """The time until which storage operations may fail, and the random numbers that decide whether they do."""
+        """For each storage operation: until when it may fail, and the random numbers that decide whether it fails."""
         environment.storage.fails = self._storage_fails
 
     def turn_to(self, job_graph: JobGraph, client: Ref) -> None:
@@ -152,11 +152,11 @@ class Injections:
         self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)
 
     def task_managers(self) -> list[str]:
-        """The paths of the running TaskManagers."""
+        """Return the paths of the running TaskManagers."""
         return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
 
     def inject(self, fault: Fault) -> None:
-        """Inject the fault now, if it has a possible victim."""
+        """Inject the fault now, if there is a possible victim."""
         self._chance, kind = Random(fault.seed), fault.kind
         happened = self._inject(kind)
         # Faults of messages are counted when they happen.
@@ -193,7 +193,7 @@ class Injections:
                 return self._break_storage()
             case FaultKind.CLOCK:
                 jump_ms = self._chance.choice(_JUMPS_MS)
-                # The jump looks like silence: TaskManagers that were about to write are replaced.
+                # The jump looks like missing heartbeats: TaskManagers that were about to write are replaced.
                 self.leaves_files = self.leaves_files or jump_ms > HEARTBEAT_TIMEOUT_MS
                 self._system.jump(jump_ms)
                 self._lasts(0)
@@ -227,7 +227,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """Kill a master; another one replaces it, and recovers its job."""
+        """Kill a master; another one replaces it and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)
@@ -238,7 +238,7 @@ class Injections:
         return killed
 
     def _cut_off(self, only: frozenset[type[Message]] | None = None) -> bool:
-        """Cut off a process for a while; a TaskManager, which can be replaced, perhaps forever."""
+        """Partition a process from the others for a while, or a TaskManager, which can be replaced, perhaps forever."""
         task_managers = self.task_managers()
         sides = [*task_managers, *self._job_masters(), *self._living(lambda path: path == "/user/resource-manager")]
         if not sides:
@@ -261,7 +261,7 @@ class Injections:
         self._failing[operation] = self._now + lasts_ms, self._chance
         self._lasts(lasts_ms)
         if not self._job_masters():
-            # A submission that cannot be stored is refused.
+            # A job that cannot be stored is refused on submission.
             self.allows_failure = True
         return True
 
@@ -279,7 +279,7 @@ class Injections:
             case "suspend":
                 return StopJob(job_id=job_id, client=client)
             case stop_kind:
-                # Time joins would miss rows that are read after the end of event time.
+                # Time-bounded joins would miss rows that are read after the end of event time.
                 drain = stop_kind == "drain" and not self._joins_by_time
                 return StopJob(job_id=job_id, client=client, savepoint_directory=savepoints, drain=drain)
 
@@ -328,19 +328,19 @@ MOMENTS: tuple[type[Message], ...] = (
     JobRestartDue,
     JobAttemptsEnded,
 )
-"""Messages before which faults may be injected: each is between two steps of a protocol."""
+"""Messages before which faults may be injected, each between two steps of a protocol."""
 
 
 COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
-"""The messages at which restarted attempts begin with the state of a checkpoint."""
+"""Messages at which restarted attempts begin with the state of a checkpoint."""
 
 
 WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)
-"""The messages after which the storage is written: state, metadata, the last checkpoint of a job."""
+"""Messages that are followed by writes to the storage: of state, metadata, or the last checkpoint of a job."""
 
 
 class FaultPlan:
-    """Continues a run, and injects the planned faults on the way."""
+    """Advances a run, and injects the planned faults meanwhile."""
 
     def __init__(self, system: SimulatedSystem, injections: Injections) -> None:
         self._system = system
@@ -351,11 +351,11 @@ class FaultPlan:
 
     @property
     def last_ms(self) -> int:
-        """The time of the end of the last fault; a fault that waits for a message may never happen."""
+        """Return the time at which the last fault ends; a fault that waits for a message may never happen."""
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
-        """Plan the faults of the next job, in place of the remaining ones of the last job."""
+        """Plan the faults of the next job, replacing the remaining faults of the last job."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop().cancel()

@@ -1,6 +1,6 @@
-"""The functions with keyed state and timers of a simulated job, run by the product's runner and operator.
+"""Functions with keyed state and timers for simulated jobs, run by the real function runner and operator.
 
-They buffer rows until a timer fires, and no row twice, so that the expected output stays known.
+They buffer rows until a timer fires, and emit each row once, so that the expected output is known.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Buffering:
         self._buffer = runtime_context.get_list_state(ListStateDescriptor(_BUFFERED, element))
 
     def buffer(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Buffer a row. A late one is emitted at once: maybe no later watermark will fire its timer."""
+        """Buffer a row, or emit it at once if it is late, because no later watermark may fire its timer."""
         timers, delay_ms = ctx.timer_service(), self._behaviour.delay_ms
         self._environment.late_rows += row["time"] <= ctx.current_watermark()
         if row["time"] + delay_ms <= ctx.current_watermark():
@@ -59,7 +59,7 @@ class _Buffering:
             timers.register_processing_time_timer(timers.current_processing_time() + delay_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Emit the rows whose time has come, or all of them in processing time."""
+        """Emit the rows that are due, or all rows for a processing-time timer."""
         buffered = self._buffer.get()
         to_ms = timestamp - self._behaviour.delay_ms
         is_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
@@ -106,7 +106,7 @@ class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
         return _newest(each for reading in readings for each in reading.segment.frame)
 
     def merge(self, rows: KeyStates, *, are_oldest: bool) -> KeyStates:
-        """The newest state of each key; if the segments are the oldest, without keys whose state was deleted."""
+        """Return the newest state of each key; if the segments are the oldest, without keys whose state was deleted."""
         return tuple(each for each in _newest(rows) if not (are_oldest and each.is_deleted))
 
 
@@ -224,7 +224,7 @@ def _as_values(parts: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
 
 
 class SimulatedSide(SimulatedStateBackend[Row]):
-    """The rows that a join retains of a side: by event time, or (`retained_ms` is `None`) as if all arrived at once."""
+    """The rows that a join retains for a side: by event time, or all rows if `retained_ms` is None."""
 
     def __init__(
         self, name: str, retained_ms: int | None, descriptor: TaskDeploymentDescriptor, environment: Environment
@@ -249,7 +249,7 @@ class SimulatedSide(SimulatedStateBackend[Row]):
         )
 
     def load(self, part: StatePart) -> Rows:
-        """The rows of files that the join still needs. Raises `FileNotFoundError`."""
+        """Return the rows of files that the join still needs. Raises `FileNotFoundError`."""
         rows, closed_to = super().load(part), part.bounds.closed_to_ms
         if closed_to is None or self._retained_ms is None:
             return rows
@@ -281,7 +281,7 @@ class SimulatedJoining:
         return side_backend
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """The rows of a batch to retain."""
+        """Return the rows of a batch that must be retained."""
         rows, backend = element.rows, self._backends[side]
         assert rows == within(rows, backend.owned, backend.max_parallelism), "rows have reached the wrong subtask"
         has_time = self._behaviour.bounds is not None and closed_to_ms is not None
@@ -291,12 +291,12 @@ class SimulatedJoining:
         return Arrived(segment=backend.keep(retained), late_rows=late)
 
     def joined(self, side: Side, segment: Segment[Rows], met: Sequence[Reading[Rows]]) -> Rows:
-        """The pairs of a batch with rows of the other side."""
+        """Return the pairs of a batch with rows of the other side."""
         sides = {side: segment.frame, side.other: self._backends[side.other].read(met)}
         return self._behaviour.pairs(sides[Side.LEFT], sides[Side.RIGHT])
 
     def closed(self, closings: Sequence[Closing[Rows]]) -> Rows:
-        """The closed rows without matches."""
+        """Return the closed rows without matches."""
         return tuple(row for closing in closings for row in self._unmatched(closing))
 
     def _unmatched(self, closing: Closing[Rows]) -> Rows:

@@ -15,7 +15,10 @@ _VALUES = 1_000_003
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """`rows` rows in splits, discovered over time. Times ascend by `step_ms`, out of order by at most `disorder_ms`."""
+    """Emits `rows` rows in splits, which are discovered over time.
+
+    Event times increase by `step_ms`, out of order by at most `disorder_ms`.
+    """
 
     number: int
     rows: int
@@ -39,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """Changes every value."""
+    """Changes the value of every row."""
 
     salt: int
 
@@ -54,13 +57,13 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Keeps `passing_percent` percent of the source rows that each row stands for."""
+    """Keeps `passing_percent` percent of the source rows in each row."""
 
     salt: int
     passing_percent: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Drop the rows without a remaining part."""
+        """Filter the source rows, and drop rows without any."""
         filtered = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
         return tuple(row for row in filtered if row.parts)
 
@@ -70,7 +73,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Event-time windows by key. Each emits one row, whose time is the window's last millisecond."""
+    """Event-time windows by key. Each window emits one row, whose time is the window's last millisecond."""
 
     windows: EventTimeWindows
 
@@ -78,7 +81,7 @@ class Window:
         return self.windows.next_start(time_ms) - self.windows.slide_ms
 
     def fired(self, rows: Iterable[Row]) -> Rows:
-        """Emit one row for each key and window."""
+        """Return one row for each key and window."""
         together: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for row in rows:
             together.setdefault((self.start_of(row.time_ms), row.key), []).extend(row.parts)
@@ -93,9 +96,9 @@ class Window:
 class Process:
     """Buffers rows in keyed state until a timer fires, which emits one row for each source row in them.
 
-    An event-time timer fires `delay_ms` after a row's time, which is the time of the emitted rows. With
-    `in_processing_time` a processing-time timer, `delay_ms` after the row's arrival, may fire before it. With
-    `has_two_inputs` it has a method for each input, and one state for both.
+    An event-time timer fires `delay_ms` after a row's time; this is the time of the emitted rows. With
+    `in_processing_time`, a processing-time timer, `delay_ms` after the row's arrival, may fire earlier. With
+    `has_two_inputs`, the function has a method for each input, and one state for both.
     """
 
     delay_ms: int
@@ -103,7 +106,7 @@ class Process:
     has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
-        """The rows that are emitted once all timers have fired."""
+        """Return the rows that are emitted once all timers have fired."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 
@@ -112,11 +115,11 @@ _WHENEVER = Interval(lower_ms=-UNBOUNDED_MS, upper_ms=UNBOUNDED_MS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Joins rows of equal keys: those of the first `left_inputs` inputs with those of the others.
+    """Joins rows with equal keys: those of the first `left_inputs` inputs with those of the others.
 
-    They match if their times are within `bounds`, or always (`None`, a regular join). The time of a pair is the later
-    one of the two. Unmatched rows of `outer` sides are emitted as well, with the first time at which they are known to
-    be unmatched.
+    Rows match if their times are within `bounds`, or always in a regular join, where `bounds` is None. The time of a
+    pair is the later of the two times. Unmatched rows of `outer` sides are emitted as well, with the first time at
+    which they are known to be unmatched.
     """
 
     left_inputs: int
@@ -125,17 +128,17 @@ class Join:
 
     @property
     def interval(self) -> Interval:
-        """The interval in which rows of the right side match one of the left."""
+        """The interval in which rows of the right side match a row of the left side."""
         return _WHENEVER if self.bounds is None else self.bounds
 
     def results(self, left: Rows, right: Rows) -> Rows:
-        """The results of all rows of both sides."""
+        """Return all results for the rows of both sides."""
         sides = {Side.LEFT: left, Side.RIGHT: right}
         alone = (self.unmatched(side, sides[side], sides[side.other]) for side in self.outer)
         return (*self.pairs(left, right), *(row for rows in alone for row in rows))
 
     def pairs(self, left: Rows, right: Rows) -> Rows:
-        """A row for each matching pair, with each part of one combined with each part of the other."""
+        """Return a row for each matching pair; its source rows are all pairs of the source rows of both."""
         return tuple(
             Row(
                 row.key,
@@ -155,7 +158,7 @@ class Join:
         )
 
     def interval_of(self, side: Side) -> Interval:
-        """The interval in which rows of the other side match one of this side."""
+        """Return the interval in which rows of the other side match a row of this side."""
         return self.interval if side is Side.LEFT else self.interval.reversed
 
     def _matches(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:
@@ -175,7 +178,7 @@ def _is_in(interval: Interval, later_ms: int) -> bool:
 
 
 def _pair(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    """A part of a pair: its number has the digits of both numbers, each incremented; 0 stands for no match."""
+    """Combine two source rows: the digits of the new number are both numbers, incremented; 0 stands for no match."""
     return int(f"{left[0] + 1}{right[0] + 1:08}"), mixed(left[1], right[1]) % _VALUES
 
 
@@ -186,7 +189,7 @@ def _alone(side: Side, part: tuple[int, int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """Marks every row with the number of the input, after the exchange, for which it is meant."""
+    """Marks every row with the number of the input that it is meant for, to be read after the exchange."""
 
     number: int
 

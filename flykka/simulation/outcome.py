@@ -11,7 +11,7 @@ from flykka.monitors.monitor import Violation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTally:
-    """Counts of checkpoints by their ends, with the savepoints among them; `reasons` are those of the aborted ones."""
+    """Counts of checkpoints by result, including savepoints; `reasons` counts the reasons of aborts."""
 
     completed: int = 0
     aborted: int = 0
@@ -29,10 +29,10 @@ class CheckpointTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOutcome:
-    """The result of a run: its figures, and the violations found in it.
+    """The outcome of a run: its figures, and the violations found in it.
 
-    `faults` counts the injected faults by kind. `jobs` are the final statuses of the jobs of the run in order, or
-    STOPPED. `digest` is that of all turns, if requested.
+    `faults` counts the injected faults by kind. `jobs` are the final statuses of the run's jobs in order, or STOPPED.
+    `digest` is the digest of all turns, if requested.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""The rows of a simulation: small values that record from which source rows they were derived."""
+"""The rows of a simulation: small values that record the source rows from which they were derived."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row with its event time (ms). `parts` are its source rows: (number, value), several after a window.
+    """A row with its event time (ms). `parts` are its source rows as (number, value); several after a window.
 
-    On the way to an operator with two inputs, `input` is the number of its input.
+    Before an operator with two inputs, `input` is the number of the row's input.
     """
 
     key: int
@@ -32,7 +32,7 @@ Rows = tuple[Row, ...]
 class KeyState:
     """The keyed state of a function: buffered source rows, as (time, number, value), and timers.
 
-    Of two states of one key the one with the greater version is valid.
+    If there are two states for a key, the one with the higher version is valid.
     """
 
     key: int
@@ -54,7 +54,7 @@ ROW_BYTES = 16
 
 
 def mixed(*numbers: int) -> int:
-    """A deterministic pseudo-random number for these numbers (splitmix64); the same in every process."""
+    """Return a pseudo-random number for these numbers (splitmix64), which is the same in every process."""
     state = 0
     for number in numbers:
         state = (state + number + 0x9E3779B97F4A7C15) & _MASK
@@ -65,7 +65,7 @@ def mixed(*numbers: int) -> int:
 
 
 def size_of(rows: Iterable[Row | KeyState]) -> int:
-    """The size of rows in a file, in bytes."""
+    """Return the size of rows in a file, in bytes."""
     return ROW_BYTES * sum(len(row.parts) for row in rows)
 
 
@@ -79,7 +79,7 @@ def within(rows: Iterable[Stored], key_groups: KeyGroupRange, max_parallelism: i
 
 
 def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int) -> dict[int, list[Row]]:
-    """The rows by the subtask that owns their key group; subtasks without rows are left out."""
+    """Group the rows by the subtask that owns their key group, without subtasks that have no rows."""
     parts: dict[int, list[Row]] = {}
     for row in rows:
         parts.setdefault(owner(key_group(row, max_parallelism), max_parallelism, subpartitions), []).append(row)
@@ -87,6 +87,6 @@ def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int
 
 
 def event_times(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """The earliest and the latest event time; `None` without a row."""
+    """Return the earliest and the latest event time; None without rows."""
     times = [row.time_ms for row in rows]
     return (min(times), max(times)) if times else None

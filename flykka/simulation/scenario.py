@@ -1,7 +1,7 @@
-"""The scenario of a simulation, written out: parts can be removed from it, which a seed does not allow.
+"""The scenario of a simulation as explicit data: unlike a seed, it can be reduced part by part.
 
-A seed draws a scenario, and a scenario runs. Each fault draws its victim from its own seed, so that it does not change
-when another one is removed.
+A seed draws a scenario, which is then run. Each fault draws its victim from its own seed, so that the victim does not
+change if another fault is removed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from flykka.simulation.topology import Topology
 HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
 LATENCY_TRACKING_INTERVAL_MS = 700
 QUICK_MS = (0, 0, 1, 5, 20)
-"""Jobs are short: most of their rows are read before the first checkpoint."""
+"""Stage durations in milliseconds with which most rows are read before the first checkpoint."""
 SLOW_MS = (5, 40, 120, 250)
-"""Checkpoints are taken while rows are read, and queued batches become state."""
+"""Stage durations in milliseconds with which rows are read during checkpoints, and queued batches become state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A fault that is injected right before any actor handles the `count`-th message of the class `before`.
 
-    Without a class, it is injected `at_ms` after the submission of the job. Its victim is drawn from `seed`.
+    If `before` is None, the fault is injected `at_ms` after the submission of the job. Its victim is drawn from `seed`.
     """
 
     kind: FaultKind
@@ -48,8 +48,9 @@ class Fault:
 class JobPlan:
     """The plan of a job: its checkpoints, below the root of the simulation's files, and its faults.
 
-    A vertex of parallelism n gets the nth of `parallelism`, if there is one. If the job leaves a checkpoint, `goes_on`
-    decides whether another job continues from it; after a stop with a checkpoint another job always continues.
+    A vertex of parallelism n gets the nth value of `parallelism`, if it exists. If the job leaves a checkpoint,
+    `goes_on` decides whether another job continues from it. After a stop with a checkpoint, another job always
+    continues.
     """
 
     checkpointing: CheckpointingSettings
@@ -60,9 +61,9 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A cluster, and its consecutive jobs. `seed` draws the order of turns and all durations.
+    """A cluster and its consecutive jobs. `seed` draws the order of turns and all durations.
 
-    No job continues from a BATCH job, so there is only one.
+    No job continues from a BATCH job, so a batch scenario has only one job.
     """
 
     seed: int
@@ -70,13 +71,13 @@ class Scenario:
     jobs: tuple[JobPlan, ...]
     task_managers: int = 1
     stage_ms: tuple[int, ...] = QUICK_MS
-    """The possible durations of a stage."""
+    """The possible durations of a stage in milliseconds."""
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False
     local_recovery: bool = True
     approximate: bool = False
-    """Tasks upstream of a failed one continue, and rows are lost."""
+    """True for approximate local recovery: tasks upstream of a failed task continue, and rows are lost."""
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)
 
 

@@ -23,23 +23,23 @@ from flykka.simulation.topology import draw_topology, with_functions
 from flykka.simulation.two_inputs import with_alignment, with_joins, with_two_inputs
 
 SLOTS = 4
-"""The least number of slots of all TaskManagers together: as many as the widest vertex may need."""
+"""The minimum number of slots of all TaskManagers together: as many as the widest vertex may need."""
 MAX_JOBS = 3
 CHECKPOINTS = "checkpoints"
 """The folder of checkpoints, below the root of a simulation's files."""
 
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
-"""Faults that may be injected between the messages of one instant. Virtual time advances only when all are handled."""
+"""Faults that may be injected between messages at one instant; virtual time only advances after these messages."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""The weights of faults: those after which attempts restart from a checkpoint are drawn more often."""
+"""The weights of faults; those after which attempts restart from a checkpoint are drawn more often."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,
     FaultKind.STAGE: COMPLETED,
     FaultKind.STORAGE: WRITTEN,
 }
-"""The instants at which such faults find most bugs: half of the faults are injected at one of them."""
+"""The messages before which these faults find most bugs; half of the faults are injected before one of them."""
 _FAULT_SEEDS = 1_000
 _BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
 _APPROXIMATE_SHARE = 0.2
@@ -47,13 +47,13 @@ _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
-    """The scenario of a seed: the same one for the same set of faults."""
+    """Draw the scenario of a seed, which is always the same for the same set of faults."""
     chance = Random(f"jobs {seed}")
     stage_ms = chance.choice((QUICK_MS, SLOW_MS))
-    # Each of these has its own random numbers, so that changes do not affect the other draws.
+    # Each of these decisions has its own random numbers, so that changes do not affect the other draws.
     is_batch = Random(f"batch {seed}").random() < _BATCH_SHARE
     is_full = Random(f"failover {seed}").random() < _FULL_SHARE
-    # Fast paths that must not change any result.
+    # These fast paths must not change any result.
     coalesces_batches = Random(f"coalescing {seed}").random() < _FAST_SHARE
     local_recovery = Random(f"local recovery {seed}").random() < _FAST_SHARE
     topology = with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}"))
@@ -85,7 +85,7 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
         mode = checkpointing.mode
         if is_slow:
             # A checkpoint that exceeds its timeout, and must not fail, would be retried forever; and if a snapshot
-            # takes longer than the interval, nothing else would be done.
+            # took longer than the interval, the job would do nothing else.
             interval_ms = max(_OFTEN_MS, checkpointing.interval_ms or 0)
             checkpointing = replace(checkpointing, timeout_ms=_LONG_MS, interval_ms=interval_ms)
         yield JobPlan(
@@ -115,7 +115,7 @@ def _fault(chance: Random, kind: FaultKind) -> Fault:
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
-    """Draw the checkpoint settings of a job. A job that follows another has its `mode`."""
+    """Draw the checkpoint settings of a job. A job that follows another job has its `mode`."""
     is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(
@@ -123,7 +123,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
         interval_ms=chance.choice((100, 100, 300, 1_000)),
         timeout_ms=chance.choice((200, 2_000, 20_000)),
         min_pause_ms=chance.choice((0, 0, 150)),
-        # As in the API: barriers that overtake rows must not overtake each other.
+        # As in the API, barriers that overtake rows must not overtake each other.
         max_concurrent=1 if is_unaligned else chance.choice((1, 1, 2)),
         tolerable_failures=chance.choice((0, 3, 1_000)),
         retained=chance.choice((1, 1, 3)),
@@ -148,6 +148,6 @@ def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> 
 
 
 def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
-    """Draw how often a job is restarted: mostly without limit."""
+    """Draw the restart strategy of a job: mostly without a limit."""
     attempts = chance.choice((None, None, None, None, 0, 2))
     return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))

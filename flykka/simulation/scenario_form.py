@@ -1,6 +1,6 @@
-"""A scenario as plain data, and as Python: for traces, and for generated tests.
+"""Converts a scenario to plain data, for traces, and to Python, for generated tests.
 
-Both are derived from the dataclasses, without fields that have their default. Plain data contains class names, and only
+Both are derived from the dataclasses, and omit fields with default values. Plain data contains class names; only
 classes of scenarios are instantiated from it.
 """
 
@@ -73,11 +73,11 @@ _CLASSES: dict[str, type[Any]] = {
 _LINE = 120
 _INDENT = "    "
 _LOOKED_THROUGH = 1_000
-"""The client receives the scenario before anything else happens: within this number of first turns."""
+"""The number of first turns in which the client receives the scenario."""
 
 
 class ScenarioError(ValueError):
-    """A text is not a scenario that this version can read."""
+    """Raised if a text is not a scenario that this version can read."""
 
 
 def to_json(what: Scenario) -> str:
@@ -85,7 +85,7 @@ def to_json(what: Scenario) -> str:
 
 
 def from_json(text: str) -> Scenario:
-    """The scenario of a text. Raises `ScenarioError` if it is invalid."""
+    """Parse a scenario. Raises `ScenarioError` if the text is invalid."""
     try:
         value = _value_of(json.loads(text))
     except (ValueError, TypeError, KeyError, LookupError) as misfit:
@@ -173,7 +173,7 @@ class PythonSource:
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """Write a call in one line if it fits, else with a line for each part."""
+        """Write a call in one line if it fits, otherwise with one line per argument."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:
@@ -192,7 +192,7 @@ class PythonSource:
 
 
 def _item_hint(hint: object) -> object:
-    """Return the declared type of the items of a tuple, or of the values of a mapping."""
+    """Return the declared type of a tuple's items, or of a mapping's values."""
     if get_origin(hint) in (Union, UnionType):
         return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
@@ -200,11 +200,11 @@ def _item_hint(hint: object) -> object:
 
 
 def scenario_of(path: str | os.PathLike[str]) -> Scenario:
-    """The scenario that was simulated in the trace.
+    """Return the scenario of a simulation's trace.
 
     Raises:
-        TraceError: the file is not a trace of a simulation, or the scenario is of another version.
-        OSError: it cannot be read.
+        TraceError: the file is not a trace of a simulation, or its scenario has another version.
+        OSError: the file cannot be read.
     """
     trace = TraceReader.open(path)
     for turn in islice(trace, _LOOKED_THROUGH):

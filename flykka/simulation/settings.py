@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class FaultKind(StrEnum):
-    """Kinds of faults, and the requests of clients that may come at any moment."""
+    """Kinds of faults, and requests of clients that may arrive at any time."""
 
     DELAY = "delay"
     LOSS = "loss"
@@ -31,10 +31,11 @@ ALL_FAULTS = frozenset(FaultKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """The faults to draw from, and the file for the trace of a run (`None`: no trace).
+    """The faults to draw from, and the file for the trace of a run (None: no trace).
 
     With `digest` the outcome has a digest of all turns. A job makes no progress if it has not ended `patience_ms` of
-    virtual time after the last fault, or keeps actors busy for `max_steps`. `max_faults` limits the faults of each job.
+    virtual time after the last fault, or if its actors are busy for more than `max_steps`. `max_faults` limits the
+    faults of each job.
     """
 
     faults: frozenset[FaultKind] = ALL_FAULTS

@@ -1,6 +1,6 @@
 """Reduces a failing scenario by delta debugging: part after part is removed, as long as the same rule is violated.
 
-The rest is small enough to be read, and to be added to the tests. Every change leads to another order of turns; so a
+The result is small enough to be read, and to be added to the tests. Every change leads to another order of turns, so a
 smaller scenario is tried with several seeds before it is rejected.
 """
 
@@ -30,7 +30,7 @@ from flykka.simulation.topology import Topology
 
 DEFAULT_RUNS = 600
 _SEEDS = 4
-"""The number of orders of turns that are tried for each smaller scenario: the current one, and some others."""
+"""The number of seeds, and so of turn orders, that are tried for each smaller scenario, including the current seed."""
 _SIMPLE_CHECKPOINTING = (
     "min_pause_ms",
     "max_concurrent",
@@ -50,13 +50,13 @@ Run = Callable[[Scenario], tuple[Violation, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """The rest of a failing scenario. `violation` shows how it fails, `runs` counts the runs of the search."""
+    """A reduced failing scenario. `violation` is its violation, `runs` the number of runs that the search needed."""
 
     scenario: Scenario
     violation: Violation
     runs: int
     is_smallest: bool
-    """True if nothing more could be removed; otherwise the runs were used up."""
+    """True if nothing more could be removed; False if the limit of runs was reached."""
 
 
 def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
@@ -64,7 +64,7 @@ def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
 
 
 def law_of(violation: Violation) -> tuple[str, str]:
-    """The identity of a rule: its monitor, and the first words of the violation without names."""
+    """Return the identity of a rule: its monitor, and the first words of the violation without names."""
     _, arrow, behind = violation.text.partition(" <- ")
     text = behind.partition(": ")[2] if arrow else violation.text
     words = re.sub(r"\S*\d\S*", "#", text).split()
@@ -78,7 +78,7 @@ def shrink(
     violations_of: Run = violations_of,
     on_progress: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
 ) -> Shrunk | None:
-    """The smallest scenario that violates the same rule; `None` if this one violates no rule.
+    """Return the smallest scenario that violates the same rule; None if `scenario` violates no rule.
 
     After this many `runs`, or a Ctrl-C, the smallest scenario so far is returned. Before each run `on_progress` is
     called with that scenario and the number of runs.
@@ -105,11 +105,11 @@ class _Search:
         self._on_progress = on_progress
 
     def search(self) -> Shrunk:
-        """Remove parts until no more can be removed."""
+        """Remove parts until no part can be removed any more."""
         is_done = False
         try:
             while not is_done and self._has_runs:
-                # Every step is tried, even after one that has helped.
+                # Every step is tried, even if an earlier step has reduced the scenario.
                 is_done = not sum(map(self._exhaust, _STEPS))
         except KeyboardInterrupt:
             is_done = False
@@ -125,14 +125,14 @@ class _Search:
         return self._runs < self._limit
 
     def _exhaust(self, step: Callable[[Scenario], Iterator[Scenario]]) -> bool:
-        """Repeat a step as long as it helps; returns whether it has helped at all."""
+        """Repeat a step as long as it reduces the scenario; return True if it has done so at all."""
         has_helped = False
         while self._has_runs and any(self._fails(smaller) for smaller in step(self._scenario)):
             has_helped = True
         return has_helped
 
     def _fails(self, smaller: Scenario) -> bool:
-        """True if the smaller scenario violates the same rule with some seed; then it replaces the larger one."""
+        """Return True, and use the smaller scenario from now on, if it violates the same rule with some seed."""
         for seed in dict.fromkeys((self._scenario.seed, *range(_SEEDS - 1))):
             if not self._has_runs:
                 return False
@@ -146,7 +146,7 @@ class _Search:
         return False
 
 
-# Steps: each yields what could be removed next, the largest parts first.
+# The following steps yield the possible reductions of a scenario, largest reduction first.
 
 
 def _fewer_jobs(scenario: Scenario) -> Iterator[Scenario]:
@@ -237,7 +237,7 @@ _STEPS = (_fewer_jobs, _fewer_faults, _smaller_jobs, _smaller_cluster, _plainer_
 
 
 def smaller_topologies(topology: Topology) -> Iterator[Topology]:
-    """Valid jobs that lack one part of this one; the largest parts first."""
+    """Yield valid jobs that lack one part of this job, largest parts first."""
     yield from _without_a_vertex(topology)
     yield from _without_an_operator(topology)
     yield from _narrower(topology)
@@ -262,7 +262,7 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
 
 
 def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
-    """The job with the left inputs of its joins updated, if `count` edges replace each edge."""
+    """Update the number of left inputs of joins; `count` returns how many edges replace an edge."""
     behaviours = dict(topology.program.behaviours)
     for vertex in topology.vertices:
         uid = vertex.operators[0].ref.uid
@@ -277,7 +277,7 @@ def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
     inputs: list[JobEdge] = []
     for edge in vertex.inputs:
         if edge.source == removed.vertex_id:
-            # The vertices may have different parallelisms now.
+            # The vertices that are now connected may have different parallelisms.
             strategy = ShipStrategy.REBALANCE if edge.ship_strategy is ShipStrategy.FORWARD else edge.ship_strategy
             inputs += (replace(former, ship_strategy=strategy) for former in removed.inputs)
         else:
@@ -286,7 +286,7 @@ def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
 
 
 def _trimmed(topology: Topology, removed: set[JobVertexId]) -> Topology | None:
-    """Remove these vertices, and those that then have no inputs or no readers; `None` if no vertex is left."""
+    """Remove these vertices, and those that then have no inputs or no readers; return None if no vertex remains."""
     vertices = topology.vertices
     while True:
         vertices = tuple(
@@ -312,7 +312,7 @@ def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId,
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
-    """Remove unread outputs; later outputs get lower numbers."""
+    """Remove unread outputs, and renumber the others."""
     numbers: dict[tuple[JobVertexId, int], int] = {}
     for vertex in vertices:
         read_outputs = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]
@@ -339,7 +339,7 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
-    """Remove the operator at `place`: its readers read its input."""
+    """Remove the operator at index `place`, whose readers then read its input."""
     removed = vertex.operators[place]
     before = removed.input_operator
     assert before is not None, "the first operator of a chain is not removed"
@@ -359,7 +359,7 @@ def _narrower(topology: Topology) -> Iterator[Topology]:
         yield topology.rescaled(lambda _: 1)
     widths = sorted({vertex.parallelism for vertex in topology.vertices} - {1})
     for width in widths:
-        # All vertices of one width together, so that forward edges stay possible.
+        # All vertices with the same parallelism are changed together, so that forward edges stay possible.
         yield topology.rescaled(lambda n, width=width: n - 1 if n == width else n)  # type: ignore[misc]
 
 

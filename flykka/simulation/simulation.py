@@ -118,11 +118,9 @@ class _Simulation:
             self._injections = Injections(self._system, self._environment, self._topology)
             self._faults = FaultPlan(self._system, self._injections)
             self._run_jobs()
-            # Paused actors could not end.
+            # Paused actors could not terminate.
             self._system.schedule.resume_all()
         return self._outcome()
-
-    # The cluster
 
     def _start_cluster(self) -> None:
         task_managers = self._scenario.task_managers
@@ -147,8 +145,6 @@ class _Simulation:
         self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._received, first), "client")
         self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
-    # Consecutive jobs
-
     def _run_jobs(self) -> None:
         path: str | None = None
         for plan in self._scenario.jobs:
@@ -168,7 +164,7 @@ class _Simulation:
         topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
         scenario = self._scenario
         if scenario.approximate:
-            # As in the API: batches in flight are lost, and not stored.
+            # As in the API, in-flight batches are lost, and not stored.
             topology = topology.as_approximate()
             checkpointing = replace(checkpointing, unaligned=False, aligned_timeout_ms=0)
         graph = job_graph(
@@ -186,19 +182,19 @@ class _Simulation:
         return job
 
     def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
-        """Run until the job has ended; False if it does not end."""
+        """Run until the job has ended; return False if it does not end."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
         while job_id not in self._received.results:
             if self._recorder.violations or self._environment.violations or self._found:
-                return False  # Consequences of a violation are of no interest.
+                return False  # The consequences of a violation are not relevant.
             if (why := self._pass_time()) is not None:
                 self._violated("progress", f"{job_id} has not ended {why}")
                 return False
-        # Messages in transit at the end of the job arrive.
+        # Let messages arrive that are in transit when the job ends.
         self._system.advance(1)
         while self._system.schedule.is_paused(self._read_models_path):
-            # The client knows the end; the read model gets it when its paused actor continues.
+            # The client knows the end of the job, but the read model is updated by an actor that may be paused.
             self._system.advance(_STEP_MS)
         result = self._received.results[job_id]
         self._check_read_model(job_id, result)
@@ -214,7 +210,7 @@ class _Simulation:
         return True
 
     def _pass_time(self) -> str | None:
-        """Advance time; returns the reason if the job can be expected to make no more progress."""
+        """Advance time; if no more progress is to be expected, return the reason."""
         settings, now = self._settings, self._system.clock.now_ms
         if now() > self._faults.last_ms + settings.patience_ms:
             return f"{settings.patience_ms // 1_000} s after the last fault"
@@ -230,31 +226,29 @@ class _Simulation:
         path = self._received.results[job.graph.job_id].checkpoint_path
         return path if job.was_stopped or plan.goes_on else None
 
-    # Violations
-
     def _on_failure(self, event: ActorFailed) -> None:
         self._violated("actors", f"{event.ref.path} failed: {event.failure.type_name}: {event.failure.message}")
 
     def _on_unhandled(self, unhandled: UnhandledMessage) -> None:
         if unhandled.recipient.path in self._injections.task_managers():
-            return  # Its task has ended, so that it cannot forward the message.
+            return  # The Task has ended, so that its TaskManager cannot forward the message.
         self._violated("actors", f"{unhandled.recipient.path} does not understand {type(unhandled.message).__name__}")
 
     def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        """Record state that a coordinator receives, for which it is responsible from then on."""
+        """Record state that a coordinator receives, because the coordinator must delete it from then on."""
         if type(message) is AcknowledgeCheckpoint and recipient.path.endswith("/checkpoint-coordinator"):
             paths = self._environment.acknowledged.setdefault(message.job_id, set())
             paths.update(self._environment.path(handle.path) for handle in exclusive_state(message.state))
 
     def _judge(self, job: _SimulatedJob, result: JobResultFailure) -> None:
-        """Report a job that has failed although no fault allows it."""
+        """Report a job that has failed although no fault allows a failure."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
             return
         cause = f"{result.cause.type_name}: {result.cause.message}"
         self._violated("result", f"{job.graph.job_id} is {job.status}, although it restarts without limit: {cause}")
 
     def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
-        """Check that the read model has the same end; a refused job may have no read model."""
+        """Check that the read model has the same result; a refused job may have no read model."""
         status = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
         model = self._read_models.jobs.get(job_id)
         if model is None:
@@ -274,7 +268,7 @@ class _Simulation:
         self._check_counts(job)
 
     def _check_counts(self, job: _SimulatedJob) -> None:
-        """Check the published rows: at most those that readers see, and all of them after a run without faults."""
+        """Check the reported number of published rows: at most the actual number, and equal in a run without faults."""
         now = self._system.clock.now_ms()
         vertices = (vertex for model in self._read_models.jobs.values() for vertex in model.details(now, 0).vertices)
         reported, there = sum(vertex.rows_published for vertex in vertices), self._rows_published()
@@ -300,7 +294,7 @@ class _Simulation:
                 self._violated("storage", f"{job_id} is {job.status} and has left {path}, which has no references")
         if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
-        # State of a pending checkpoint is retained until the folder is deleted as a whole.
+        # State of a pending checkpoint is retained until the folder is deleted.
         is_settled = checks.is_kept(environment, job_id) or not (own_path or self._was_aborted_last(job_id))
         leaks = {
             "has no references": checks.unreferenced(environment, job_id) if is_settled else [],
@@ -312,7 +306,7 @@ class _Simulation:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
-        """True if a checkpoint of the job was aborted after the last complete one."""
+        """Return True if a checkpoint of the job was aborted after the last completed one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
         last_failed, last_completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
@@ -399,14 +393,15 @@ class DigestRecorder(ForwardingRecorder):
                 case None | str() | int():
                     data = repr(part).encode()
                 case _:
-                    # Other objects are represented by their class, because the text of a live object has its address.
+                    # Other objects are represented by their class name, because their text would contain a memory
+                    # address.
                     data = type(part).__name__.encode()
             self._digest.update(len(data).to_bytes(4) + data)
 
 
 @dataclass(slots=True)
 class ReceivedMessages:
-    """Accepted jobs, results of jobs and paths of savepoints that the client has received."""
+    """The accepted jobs, results of jobs and paths of savepoints that the client has received."""
 
     accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
@@ -415,13 +410,13 @@ class ReceivedMessages:
 
 @trace_tag("actor.simulation_client")
 class SimulationClient(Actor):
-    """Submits jobs and listens to them; after the end of a JobManager it registers with the next one, as clients do."""
+    """Submits jobs and listens to them; when a JobManager dies, registers with the next one, as real clients do."""
 
     def __init__(self, received: ReceivedMessages, job_manager: Ref) -> None:
         self._heard = received
         self._job_manager = job_manager
         self._submitted: SubmitJob | None = None
-        """The current job of the run."""
+        """The submission of the run's current job."""
 
     def pre_start(self) -> None:
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
@@ -438,7 +433,7 @@ class SimulationClient(Actor):
             case LeaderLookupDue():
                 self._look_for_job_manager()
             case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in received.results:
-                # The JobManager had not accepted it before it ended.
+                # The JobManager died before it accepted the job.
                 self._job_manager.tell(self._submitted)
             case JobSubmitSuccess(job_id=job_id):
                 received.accepted.add(job_id)

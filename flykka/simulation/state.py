@@ -1,6 +1,6 @@
-"""The keyed state of a simulated attempt: the product's stores and windows, on countable rows.
+"""The keyed state of a simulated attempt: the real state stores and windows, on countable rows.
 
-A late row is emitted at once as a result of its own: so no row is lost, and the expected output stays known.
+A late row is emitted at once as a separate result, so that no row is lost, and the expected output is known.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
 
     merge_at = 4
     name = ""
-    """The name of the state in the ids of its segments, if an operator has several."""
+    """The name of the state in the ids of its segments, if an operator has several states."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
         vertex = descriptor.vertex
@@ -48,13 +48,13 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
 
     @abstractmethod
     def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]:
-        """The rows of segments within their bounds."""
+        """Return the rows of segments within their bounds."""
 
     def merge(self, rows: tuple[Stored, ...], *, are_oldest: bool) -> tuple[Stored, ...]:
         return rows
 
     def load(self, part: StatePart) -> tuple[Stored, ...]:
-        """The rows of files. Raises `FileNotFoundError`."""
+        """Return the rows of files. Raises `FileNotFoundError`."""
         loaded: list[Stored] = []
         for handle, key_groups in part.handles:
             rows: tuple[Stored, ...] = self._environment.storage.read(self._environment.path(handle.path))
@@ -72,24 +72,21 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
             )
 
     def delete(self, handle: Handle) -> None:
-        """Delete a file without storage faults: an undeleted file would have no references."""
+        """Delete a file without storage faults, because no checkpoint would refer to an undeleted file."""
         self._environment.storage.files.pop(self._environment.path(handle.path), None)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Do nothing: Python keeps the rows."""
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
-    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Do nothing: Python frees the rows."""
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge at once."""
+        """Merge immediately."""
         work()
 
-    def check(self) -> None:
-        """Do nothing: there is no background work."""
+    def check(self) -> None: ...
 
 
 class SimulatedWindowState(SimulatedStateBackend[Row]):
@@ -131,7 +128,7 @@ class SimulatedPanes:
         self._environment = environment
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """The rows to retain for their windows, and the results of rows that are too late for theirs."""
+        """Return the rows to retain for their windows, and the results for rows that are too late."""
         rows, behaviour = element.rows, self._behaviour
         assert rows == within(rows, self._backend.owned, self._backend.max_parallelism), (
             "rows have reached the wrong subtask"

@@ -1,7 +1,7 @@
-"""The storage of a simulation, as a file system of fsspec, so that the actors' own code writes to it.
+"""The storage of a simulation, as a file system of fsspec, so that the actors' real code writes to it.
 
-`simulated://<name>/...` is a separate storage, which exists while it is mounted. A file is bytes, or rows. Every
-operation can be made to fail.
+`simulated://<name>/...` is a separate storage, which exists while it is mounted. The content of a file is bytes or
+rows. Every operation can be made to fail.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ File = bytes | Rows | KeyStates
 
 
 class Operation(StrEnum):
-    """An operation of a storage that can fail."""
+    """A storage operation that can be made to fail."""
 
     WRITE = "writing"
     FINALISE = "finalising"
@@ -34,7 +34,7 @@ class Operation(StrEnum):
 class SimulatedStorage:
     """All files of one simulation, by path.
 
-    `on_finalised` is called for each file that has got its final name, `on_deletion` before each deletion.
+    `on_finalised` is called for each file that gets its final name, `on_deletion` before each deletion.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class SimulatedStorage:
         self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
         self.on_deletion: Callable[[str], None] = lambda _path: None
         self.unwanted: set[str] = set()
-        """Paths whose deletion was requested, successful or not."""
+        """Paths whose deletion was requested, whether it succeeded or not."""
 
     def write(self, path: str, content: File) -> None:
         """Write a file atomically. Raises `OSError`."""
@@ -51,18 +51,18 @@ class SimulatedStorage:
         self.files[path] = content
 
     def look(self, path: str) -> None:
-        """Fail if reading is to fail. Raises `OSError`."""
+        """Raise `OSError` if reading is made to fail."""
         self._may_fail(Operation.LOOK, path)
 
     def read(self, path: str) -> tuple[Any, ...]:
-        """The rows of a file, or the states of keys. Raises `FileNotFoundError`."""
+        """Return the rows of a file, or the states of keys. Raises `FileNotFoundError`."""
         content = self.files.get(path)
         if not isinstance(content, tuple):
             raise FileNotFoundError(path)
         return content
 
     def read_rows(self, path: str) -> Rows:
-        """The rows of a file. Raises `FileNotFoundError`."""
+        """Return the rows of a file. Raises `FileNotFoundError`."""
         return self.read(path)
 
     def rename(self, path: str, target: str) -> None:
@@ -82,7 +82,7 @@ class SimulatedStorage:
             del self.files[each]
 
     def below(self, path: str) -> list[str]:
-        """The files at a path and below, by name."""
+        """Return the files at a path and below, sorted by name."""
         return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
 
     def size(self, path: str) -> int:
@@ -111,7 +111,7 @@ def mounted(name: str) -> Iterator[SimulatedStorage]:
 
 
 class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types.
-    """The file system of fsspec for the mounted storages. A folder exists if there are files below it."""
+    """The fsspec file system for mounted storages. A folder exists if there are files below it."""
 
     protocol = PROTOCOL
     root_marker = ""
@@ -151,7 +151,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return self._entry(self._storage(path), self._strip_protocol(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing: a folder exists if it has files."""
+        """Do nothing, because a folder exists if it contains files."""
         if not exist_ok and self.exists(path):
             raise FileExistsError(path)
 
@@ -161,7 +161,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
             raise OSError(f"{path} is not empty")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """The bytes of a file. Raises `FileNotFoundError`."""
+        """Return the bytes of a file. Raises `FileNotFoundError`."""
         content = self._storage(path).files.get(self._strip_protocol(path))
         if not isinstance(content, bytes):
             raise FileNotFoundError(path)
@@ -180,7 +180,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         self._storage(path).delete(self._strip_protocol(path))
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
-        """A file in memory, which is written when it is closed."""
+        """Return a file in memory, which is written when it is closed."""
         if mode == "rb":
             return io.BytesIO(self.cat_file(path))
         return _Written(self._storage(path), self._strip_protocol(path))
@@ -200,7 +200,7 @@ class _Written(io.BytesIO):
         self._path = path
 
     def close(self) -> None:
-        """Publish the written bytes as the file."""
+        """Store the written bytes as the file."""
         if not self.closed:
             data = self.getvalue()
             super().close()

@@ -1,4 +1,4 @@
-"""The actor system of a simulation: seeded, in virtual time, with pauses of actors and losses of messages."""
+"""The actor system of a simulation: seeded, in virtual time, with paused actors and lost messages."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Direction(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cut:
-    """A cut of the network: actors at and below `path` are cut off from all others except `exempt`.
+    """A network partition: actors at and below `path` are separated from all others except `exempt`.
 
-    Messages of the kernel (an end, a stop) pass, and so do those without a sender: timers, outcomes of work. Of the
-    others only the classes `only` are blocked, if it is set.
+    Messages of the kernel (such as stop messages) pass, and so do messages without a sender: timers and results of
+    work. If `only` is set, only messages of these classes are blocked.
     """
 
     path: str
@@ -64,13 +64,13 @@ class Cut:
 
 
 class Network:
-    """A network with faults: messages of some kinds are lost or duplicated, and some actors are cut off."""
+    """A network with faults: messages of some classes are lost or duplicated, and some actors are partitioned."""
 
     def __init__(self) -> None:
         self.lost: Counter[Arrival] = Counter()
         self.doubled: Counter[Arrival] = Counter()
         self.silenced: Counter[Arrival] = Counter()
-        """Timers that are lost."""
+        """The number of timers of each class that will be lost."""
         self.cuts: list[Cut] = []
         self.happened: Counter[str] = Counter()
 
@@ -79,14 +79,14 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """End a cut; the messages held back arrive, late and in order."""
+        """End a partition; the messages held back arrive late, but in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)
         cut.held.clear()
 
     def copies(self, arrival: Arrival) -> int:
-        """The number of times that the next message arrives."""
+        """Return how often the next message arrives."""
         for plan, copies, what in (
             (self.lost, 0, "loss"),
             (self.doubled, 2, "duplicate"),
@@ -103,7 +103,7 @@ class Network:
     def holds_back(
         self, entry: TellEntry | Envelope, recipient: str, deliver: Callable[[TellEntry | Envelope], None]
     ) -> bool:
-        """True if the receiver or sender of this entry is cut off; it is held until the cut ends."""
+        """Return True if the recipient or sender is partitioned; the entry is held until the partition ends."""
         sender = Envelope.wrap(entry).sender
         if sender is None:
             return False
@@ -116,7 +116,7 @@ class Network:
 
 
 class Arrivals:
-    """The queue of a mailbox, which gets its messages through the network."""
+    """A mailbox queue that receives its messages through the network."""
 
     __slots__ = ("_network", "_path", "_queue", "_recipient", "deliver", "extendleft", "popleft")
 
@@ -131,10 +131,10 @@ class Arrivals:
         """Enqueues an entry that was held back."""
 
     def append(self, entry: TellEntry | Envelope, /) -> None:
-        """Enqueue an entry with the faults of the network."""
+        """Enqueue an entry, subject to the faults of the network."""
         network = self._network
         if not (network.lost or network.doubled or network.silenced or network.cuts):
-            # `is_perfect`, inlined, because every message passes here.
+            # `is_perfect` is inlined, because every message passes here.
             self._queue.append(entry)
             return
         if network.cuts and network.holds_back(entry, self._path, self.deliver):
@@ -159,7 +159,7 @@ class PausingDispatcher(SeededDispatcher):
         """The number of draws so far."""
 
     def pause(self, path: str, ms: int) -> None:
-        """Pause the actor at `path`, or the next one there, for `ms`."""
+        """Pause the actor at `path`, or the next actor there, for `ms` milliseconds."""
         if path not in self._paused:
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
@@ -169,7 +169,7 @@ class PausingDispatcher(SeededDispatcher):
         return path in self._paused
 
     def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
-        """Run as a seeded dispatcher, with the limit of steps that a job of this size needs at one moment."""
+        """Run like a seeded dispatcher, with a limit of steps that suffices for a job of this size at one instant."""
         steps = super().run_until_idle(max_steps)
         self.steps += steps
         return steps
@@ -199,7 +199,7 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """The mailbox of a new cell at `path`, which gets its messages through the network."""
+        """Create the mailbox of a new cell at `path`, which receives its messages through the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)
@@ -211,5 +211,5 @@ class SimulatedSystem(ActorSystem):
         self.schedule.advance(ms)
 
     def jump(self, ms: int) -> None:
-        """Move the clock forward at once: all due timers fire at the same moment, too late."""
+        """Move the clock forward at once: all due timers fire at the same instant, too late."""
         self.manual_clock.move_to(self.manual_clock.now_ms() + ms)

@@ -1,8 +1,7 @@
-"""The jobs of a simulation, drawn at random: one to three sources, forks and unions, windows, functions of one input or
-two, one to three sinks.
+"""The randomly drawn jobs of a simulation: one to three sources, forks and unions, windows, functions, and sinks.
 
-A vertex is a chain of one to three operators. The `Program` has their behaviour; the job graph has only names, as every
-job graph.
+A function has one or two inputs, and there are one to three sinks. A vertex is a chain of one to three operators. The
+`Program` contains their behaviour; the job graph only contains names, like every job graph.
 """
 
 from __future__ import annotations
@@ -69,16 +68,16 @@ class Topology:
 
     @property
     def parallelism(self) -> int:
-        """The parallelism of the widest vertex, which is the number of slots needed."""
+        """The largest parallelism of a vertex, which is the number of slots needed."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def rescaled(self, parallelism: Callable[[int], int]) -> Topology:
-        """The job with parallelism n of each vertex replaced by `parallelism(n)`: forward edges stay possible."""
+        """Return the job with each parallelism n replaced by `parallelism(n)`, so that forward edges stay possible."""
         vertices = tuple(replace(each, parallelism=parallelism(each.parallelism)) for each in self.vertices)
         return replace(self, vertices=vertices)
 
     def as_approximate(self) -> Topology:
-        """The job with approximate local recovery: readers continue when another task fails, and rows are lost."""
+        """Return the job with approximate local recovery, in which a failure loses rows."""
         kind = ResultPartitionType.PIPELINED_APPROXIMATE
         return replace(
             self,
@@ -89,7 +88,7 @@ class Topology:
         )
 
     def as_batch(self) -> Topology:
-        """The job with blocking exchanges only, and with each sink as a task of its own."""
+        """Return the job with only blocking exchanges, and with each sink in its own vertex."""
         vertices: list[JobVertex] = []
         for vertex in self.vertices:
             inputs = tuple(replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in vertex.inputs)
@@ -98,7 +97,7 @@ class Topology:
         return replace(self, vertices=tuple(vertices))
 
     def expected_output(self) -> Mapping[str, Counter[tuple[int, int]]]:
-        """The rows that each sink should publish: source rows with their values, once for each path to the sink."""
+        """Return the rows that each sink should publish: source rows with values, once for each path to the sink."""
         arriving: dict[tuple[JobVertexId, int], Rows] = {}
         expected_output: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
         for vertex in self.vertices:
@@ -120,7 +119,7 @@ class Topology:
 
 
 def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
-    """A vertex with outputs, and its sinks as separate vertices that read additional outputs of it."""
+    """Return a vertex with outputs, and its sinks as separate vertices that read additional outputs."""
     sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
     outputs, separate = list(vertex.outputs), list[JobVertex]()
     for sink in sinks:
@@ -147,7 +146,7 @@ def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
 
 
 def operator_of(uid: str, kind: OperatorKind, input_operator: int | None = None) -> Operator:
-    """An operator whose names are all `uid`."""
+    """Return an operator whose names are all `uid`."""
     ref = OperatorRef(uid=uid, fingerprint="")
     return Operator(operator_id=OperatorId(uid), ref=ref, name=uid, kind=kind, input_operator=input_operator)
 
@@ -179,7 +178,7 @@ def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
 
 
 def with_functions(topology: Topology, chance: Random) -> Topology:
-    """The job with some windows replaced by functions with timers."""
+    """Return the job with some windows replaced by functions with timers."""
     behaviours = dict(topology.program.behaviours)
     vertices: list[JobVertex] = []
     for vertex in topology.vertices:
@@ -205,7 +204,7 @@ class _Drawing:
         self._behaviours: dict[str, Behaviour] = {}
         self._vertices: list[JobVertex] = []
         self._open: list[tuple[JobVertexId, int]] = []
-        """Outputs without a reader yet."""
+        """Outputs that have no reader yet."""
 
     def draw(self) -> Topology:
         chance = self._chance
@@ -232,7 +231,7 @@ class _Drawing:
         return outputs
 
     def _may_fire_late(self) -> bool:
-        """Windows may wait for the checkpoint if there are no other windows downstream of them."""
+        """Return True if windows may fire with checkpoints: the job must have exactly one window."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 

@@ -1,4 +1,4 @@
-"""Operators of two inputs in the jobs of a simulation: joins, and functions that distinguish their inputs.
+"""Operators with two inputs in the jobs of a simulation: joins, and functions that distinguish their inputs.
 
 They replace operators that read several outputs. The number of pairs is limited, so that runs stay short.
 """
@@ -21,17 +21,17 @@ from flykka.simulation.topology import KINDS, Topology, operator_of
 from flykka.spark_bridge.operators.join import Side
 
 _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
-"""The shares of joins among vertices that read several outputs, of functions among the others, of regular joins."""
+"""The fractions of joins, of two-input functions among other vertices, and of regular joins among joins."""
 _LOWER_MS, _UPPER_MS = (-300, -40, -5, 0, 5), (0, 5, 40, 300)
 _OUTER: tuple[tuple[Side, ...], ...] = ((), (), (Side.LEFT,), (Side.RIGHT,), (Side.LEFT, Side.RIGHT))
 _ALIGNED_SHARE = 0.3
 _MAX_ROWS = 1_000
-"""The limit for all sinks together."""
+"""The maximum number of expected rows for all sinks together."""
 _KEYED_KINDS = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
 
 
 def with_joins(topology: Topology, chance: Random) -> Topology:
-    """The job with joins in some vertices that read several outputs."""
+    """Return the job with joins in some vertices that read several outputs."""
     for place, vertex in enumerate(topology.vertices):
         if len(vertex.inputs) > 1 and chance.random() < _JOIN_SHARE:
             joined = _settled(_joining(topology, place, _join(len(vertex.inputs), chance)))
@@ -41,7 +41,7 @@ def with_joins(topology: Topology, chance: Random) -> Topology:
 
 
 def with_alignment(topology: Topology, chance: Random) -> Topology:
-    """The job with some sources that wait for each other in event time."""
+    """Return the job with some sources that wait for each other in event time."""
     if chance.random() >= _ALIGNED_SHARE:
         return topology
     drift_ms, interval_ms = chance.choice((0, 5, 40, 300)), chance.choice((10, 100, 1_000))
@@ -54,7 +54,7 @@ def with_alignment(topology: Topology, chance: Random) -> Topology:
 
 
 def joins_by_time(topology: Topology) -> bool:
-    """True if some rows do not match if event time advances without them, or ends before the job does."""
+    """Return True if rows may miss their match when event time advances without them, or ends before the job does."""
     return any(isinstance(each, Join) and each.bounds is not None for each in topology.program.behaviours.values())
 
 
@@ -77,7 +77,7 @@ def _interval(chance: Random) -> Interval:
 
 
 def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
-    """The job with a join at the head of a vertex: in place of a keyed head, or before all its operators."""
+    """Return the job with a join at the head of a vertex: replacing a keyed head, or before all operators."""
     vertex = topology.vertices[place]
     uid = f"{vertex.vertex_id}-join"
     kind = OperatorKind.REGULAR_JOIN if behaviour.bounds is None else KINDS[Join]
@@ -99,12 +99,15 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
 
 
 def _shifted(place: int | None) -> int:
-    """The place of an operator's input after another operator was added at the head of the chain."""
+    """Return the index of an operator's input after another operator was added at the head of the chain."""
     return 0 if place is None else place + 1
 
 
 def _settled(topology: Topology) -> Topology:
-    """The job whose time joins miss no rows: every source affects event time, and no window waits for a checkpoint."""
+    """Return the job with settings for which time-bounded joins miss no rows.
+
+    Every source then affects event time, and no window waits for a checkpoint.
+    """
     vertices = topology.vertices
     is_by_time = joins_by_time(topology)
     if is_by_time:
@@ -115,7 +118,7 @@ def _settled(topology: Topology) -> Topology:
 
 
 def with_two_inputs(topology: Topology, chance: Random) -> Topology:
-    """The job with some functions that distinguish the first of several inputs from the others."""
+    """Return the job with some functions that distinguish their first input from the others."""
     behaviours = dict(topology.program.behaviours)
     vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
     for vertex in topology.vertices:
@@ -129,7 +132,7 @@ def with_two_inputs(topology: Topology, chance: Random) -> Topology:
 
 
 def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
-    """The vertex with a tag on the rows of an output, which one edge reads."""
+    """Return the vertex with a tag on the rows of an output, which one edge reads."""
     uid = f"{vertex.vertex_id}-tag-{output}"
     behaviours[uid] = Tag(number=number)
     reads = [each.operator_id for each in vertex.operators].index(vertex.outputs[output])

@@ -1,4 +1,4 @@
-"""Access to state outside a job: reads that of a savepoint or checkpoint as DataFrames, and writes savepoints.
+"""Access to state outside a job: reads the state in savepoints and checkpoints as DataFrames, and writes savepoints.
 
 Not here: the state of a running job, which `JobClient.query_state` reads.
 """
@@ -21,12 +21,12 @@ __all__ = ["read", "verify", "write"]
 def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
     """Compare every file of the savepoint or completed checkpoint at `path` with its digest, without Spark.
 
-    The `damages` of the result name each file that is missing, damaged, truncated or unexpected; it is empty if there
-    is none. Files staged by sinks are included, unless they have been published since.
+    The `damages` of the result name each file that is missing, damaged, truncated or unexpected; they are empty if all
+    files are undamaged. Files staged by sinks are included, unless they have been published since.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
-        CheckpointError: its metadata cannot be read.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointError: the metadata cannot be read.
     """
     from flykka.client.checkpoints import read_checkpoint, verify_checkpoint
 
@@ -36,13 +36,14 @@ def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
 def read(path: str | PathLike[str], uid: str) -> SavedState:
     """Return the keyed state of the operator `uid` in the savepoint or completed checkpoint at `path`.
 
-    Its `table()` has one row per key and one column per state, `timers()` the timers of a function, `windows()` the
-    state of windows that have not ended. Each is a DataFrame of the active Spark session, or of a new one.
+    `table()` of the result has one row per key and one column per state, `timers()` returns the timers of a function,
+    and `windows()` the state of windows that have not ended. Each is a DataFrame of the active Spark session, or of a
+    new one.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
-        CheckpointError: it cannot be read, or its state is missing or damaged.
-        SavedStateError: it has no operator with this uid and keyed state; the error names those that it has.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointError: the checkpoint cannot be read, or its state is missing or damaged.
+        SavedStateError: there is no operator with this uid and keyed state; the error names those that exist.
     """
     from flykka.client.saved_state import read_state
 
@@ -57,18 +58,18 @@ def write(
     timers: Mapping[str, DataFrame] | None = None,
     existing: str | PathLike[str] | None = None,
 ) -> str:
-    """Write a savepoint at `path` from which the program of an environment can start, and return its address.
+    """Write a savepoint at `path` from which the program of an environment can start, and return its path.
 
     `path` must not exist. `states` are the state rows of operators by uid, in the format of `read(...).table()`, or
     `read(...).panes()` for windows; a state without a column is null. `timers` are those of functions, in the format of
-    `timers()`; for operators without an entry, the timers of `existing` stay. All other operators, including sources
-    and sinks, get their state from the savepoint `existing`, which does not change; without one they have no state, and
-    sources start at the beginning of their input. The program must be defined in the environment, and may be executed
-    afterwards.
+    `timers()`; operators without an entry keep their timers in `existing`. All other operators, including sources and
+    sinks, get their state from the savepoint `existing`, which does not change. Without `existing` they have no state,
+    and sources start at the beginning of their input. The program must be defined in the environment, and may be
+    executed afterwards.
 
     Raises:
-        SavedStateError: the program has no such operator with keyed state; or the rows have wrong columns or
-            types, a key twice, or a timer without a time.
+        SavedStateError: the program has no such operator with keyed state; or the rows have wrong columns or types, a
+            duplicate key, or a timer without a time.
         SavepointError: `path` exists or cannot be written, or `existing` is not a savepoint.
         CheckpointError: `existing` cannot be read.
         ProgramError: the environment has no operators, or they cannot be connected as defined.

@@ -1,6 +1,6 @@
-"""Writes a savepoint for a program: the state of some operators from DataFrames, the rest from another savepoint.
+"""Writes a savepoint for a program: the state of some operators from DataFrames, all other state from a savepoint.
 
-Like Flink's SavepointWriter, but the program itself provides the keys and states of its operators.
+This is like Flink's SavepointWriter, but the program itself provides the keys and states of its operators.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRows:
-    """The state rows of an operator, and its timers."""
+    """The state rows and timers of an operator."""
 
     rows: DataFrame
     timers: DataFrame | None = None
@@ -72,7 +72,7 @@ class SavepointWriter:
         }
 
     def write(self, path: str, states: Mapping[str, StateRows], existing: str | None) -> str:
-        """Write the savepoint, or nothing, and return its address. Raises as `flykka.state.write`."""
+        """Write the savepoint and return its path; after an error nothing is written. See `flykka.state.write`."""
         places = {uid: self._place(uid) for uid in states}
         before = None if existing is None else self._existing(existing)
         folder = _create_folder(path)
@@ -188,7 +188,7 @@ def _create_folder(path: str) -> str:
 
 
 def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> CompletedCheckpoint:
-    """Remove the keyed state of these operators; their lists of operator state stay."""
+    """Remove the keyed state of these operators; their operator state is kept."""
 
     def kept(state: OperatorSubtaskState) -> OperatorSubtaskState:
         if state.operator_id not in replaced or state.key_groups is None:
@@ -236,7 +236,7 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
 
 
 def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:
-    """Return the number of key groups: that of the savepoint, if an operator of the vertex has state in it."""
+    """Return the number of key groups: that of the savepoint, if it contains state of an operator in the vertex."""
     if before is not None:
         ids = {operator.operator_id for operator in vertex.operators}
         for each in before.operators:
@@ -255,8 +255,7 @@ def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFra
 
 
 def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
-    """Return the starts of the last window that has ended, and of the last one that has fired, in the existing
-    savepoint.
+    """Return the starts of the last window that has ended, and of the last one that has fired, in `before`.
 
     Raises:
         SavedStateError: subtasks have fired different overlapping windows, so panes cannot be assigned to both.

@@ -1,4 +1,4 @@
 """Recorded runs for readers: stories of a checkpoint, an attempt or a job, diagrams, selections of records.
 
-Not here: the files of traces (`runtime/trace`) and their replay (`replay`).
+Not here: reading trace files (`runtime/trace`), and replaying them (`replay`).
 """

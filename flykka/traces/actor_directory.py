@@ -1,4 +1,4 @@
-"""The actors in the trace of a cluster: the kind of each, and which attempt a task runs."""
+"""The actors in a cluster's trace: the kind of each actor, and the attempt that a task runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flykka.views.text.turns import ids_cut_short
 
 
 class Facts:
-    """A message, or a value within one. The fields of an unknown one are in their wire format."""
+    """A message, or a value within a message. The fields of an unknown message are in wire format."""
 
     __slots__ = ("_source", "name", "tag")
 
@@ -30,17 +30,17 @@ class Facts:
             self.tag = self.name = str(source.get(TAG_KEY, "?"))
 
     def get(self, field: str) -> Any:
-        """The field, or `None` if there is no such field."""
+        """Return a field, or None if there is no such field."""
         return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
 
     def part(self, field: str) -> Facts | None:
-        """A field that is a value itself."""
+        """Return a field that is itself a value, or None."""
         value = self.get(field)
         return Facts(value) if isinstance(value, Value | Mapping) else None
 
 
 def facts_of(message: Value | Undecoded | None) -> Facts | None:
-    """The facts of a message, without the wrapper of its leader session; `None` if it is unreadable."""
+    """Return the facts of a message, without the envelope of its leader session; None if it is unreadable."""
     match message:
         case LeaderSessionMessage(message=content):
             return Facts(content)
@@ -61,11 +61,11 @@ def _unpacked(message: Undecoded) -> Facts | None:
 
 _TASK_MESSAGES = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
 _ATTEMPT_PARTS = 3
-"""The parts after the id of the job: vertex, subtask, number of the attempt."""
+"""The number of components after the job id: vertex, subtask, attempt number."""
 
 
 class ActorKind(StrEnum):
-    """Kinds of actors, determined by their paths."""
+    """Kinds of actors, derived from their paths."""
 
     JOB_MANAGER = "JobManager"
     JOB_MASTER = "JobMaster"
@@ -76,7 +76,7 @@ class ActorKind(StrEnum):
 
 
 _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
-"""The kinds with one actor for each job."""
+"""The kinds that have one actor per job."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -102,7 +102,7 @@ def job_of(attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An execution attempt. `name` is that of its task, with the number of the subtask, if the trace has it."""
+    """An execution attempt. `name` contains the task name and subtask number, if the trace contains them."""
 
     attempt: str
     path: str | None
@@ -110,7 +110,7 @@ class Attempt:
 
 
 class ActorDirectory:
-    """Learns from records, in their order, which task runs which attempt."""
+    """Learns from records, in order, which task runs which attempt."""
 
     def __init__(self) -> None:
         self.attempts: dict[str, Attempt] = {}
@@ -126,11 +126,11 @@ class ActorDirectory:
         if facts.tag == "task.submit":
             self._add_deployment(record, facts)
         elif facts.tag in _TASK_MESSAGES and path not in self._at and kind_of(path) is ActorKind.TASK:
-            # The records of a flight recorder may begin after the deployment.
+            # A flight recorder's records may begin after the deployment.
             self._enter(facts.get("attempt"), path, _last_part(path))
 
     def attempt_at(self, path: str) -> Attempt | None:
-        """The attempt of a task, or of the task above its bridge."""
+        """Return the attempt of a task, or of the parent task of a bridge."""
         attempt = self._at.get(path.removesuffix("/bridge"))
         return None if attempt is None else self.attempts[attempt]
 
@@ -144,7 +144,7 @@ class ActorDirectory:
         return self.attempts[attempt].name if attempt in self.attempts else attempt
 
     def job_at(self, path: str) -> str | None:
-        """The job for which an actor works, if the trace has it."""
+        """Return the job that an actor works for, if the trace contains it."""
         attempt = self.attempt_at(path)
         if attempt is not None:
             return job_of(attempt.attempt)

@@ -1,4 +1,4 @@
-"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, its end, and the notifications."""
+"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, result, and notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes
 
 _DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
-"""The actors that act on a checkpoint after messages that do not name it. Others only forward messages."""
+"""The actors that act on a checkpoint after messages without its id. Other actors only forward messages."""
 TRIGGER: Final = "trigger"
 BARRIERS: Final = "barriers"
 SNAPSHOTS: Final = "snapshots"
@@ -69,7 +69,7 @@ STEPS: Final = {
     "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
     "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
-"""By message: the actor that takes the step, its phase and its text. To another actor, the message is a hop."""
+"""For each message: the actor that takes the step, its phase and its text. A message to another actor is a hop."""
 FAILURES: Final = (
     "checkpoint.decline",
     "coordination.checkpoint_timed_out",
@@ -84,7 +84,7 @@ _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 
 def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None) -> Story:
-    """The story of a checkpoint; `job`, a prefix of its id, is needed if several jobs have a checkpoint with this id.
+    """Return the story of a checkpoint; `job`, an id prefix, is needed if several jobs have a checkpoint with this id.
 
     Raises:
         TraceSelectionError: there is no such checkpoint in the trace, or several jobs have one.
@@ -115,7 +115,7 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Return whether a record concerns this checkpoint, of any job."""
+    """Return True if a record concerns the checkpoint with this id, of any job."""
     return _Narrator(checkpoint).fact_in(record) is not None
 
 
@@ -130,14 +130,14 @@ def _nothing(trace: TraceReader, checkpoint: int, job: str | None, narrator: _Na
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """The part of a record that concerns the checkpoint; `sent` if it is a message that the turn sent."""
+    """The part of a record that concerns the checkpoint; `sent` is True for a message that the turn sent."""
 
     facts: Facts
     sent: bool = False
 
 
 class _Narrator:
-    """Turns records into steps, by job; `unclear` are those of tasks whose deployment the trace does not contain."""
+    """Turns records into steps, by job; `unclear` are steps of tasks whose deployment the trace does not contain."""
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
@@ -153,7 +153,7 @@ class _Narrator:
             fact = self.fact_in(record)
             if fact is None:
                 continue
-            assert isinstance(record, Turn | DeadLetterRecord)  # Only these carry messages.
+            assert isinstance(record, Turn | DeadLetterRecord)  # Only these records contain messages.
             job, step = self._job_of(record, fact.facts), self._step(record, fact)
             if job is None:
                 self.unclear.append(step)
@@ -163,7 +163,7 @@ class _Narrator:
                     self.outcomes[job] = outcome
 
     def fact_in(self, record: Record) -> _Fact | None:
-        """The part of a record that concerns the checkpoint."""
+        """Return the part of a record that concerns the checkpoint."""
         if isinstance(record, Killed | Spawned):
             return None
         facts = facts_of(record.message)
@@ -206,7 +206,7 @@ class _Narrator:
         else:
             phase, text, hop = step_of(facts, kind_of(path))
         attempt, failure = facts.get("attempt"), failure_of(record)
-        # An answer is shown with the task that gave it, not with the actor that collects the answers.
+        # A reply is shown with the task that sent it, not with the actor that collects the replies.
         owner = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
         details = [detail_of(facts), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
@@ -225,7 +225,7 @@ class _Narrator:
 
 
 def _within(facts: Facts) -> Iterator[Facts]:
-    """The messages within a message: through a channel, from a bridge, in a batch."""
+    """Yield the messages within a message: sent through a channel, from a bridge, or in a batch."""
     several = facts.get("messages")
     if isinstance(several, tuple):
         yield from map(Facts, several)
@@ -239,7 +239,7 @@ def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
 
 
 def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
-    """Phase and words for a message to an actor of this kind, and whether it is only a hop."""
+    """Return phase and text for a message to an actor of this kind, and whether it is only a hop."""
     if facts.tag not in STEPS:
         return AFTERWARDS if facts.tag == _RESTORED else END, f"receives {facts.name}", True
     at, phase, text = STEPS[facts.tag]
@@ -247,7 +247,7 @@ def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
 
 
 def step_of_sent(facts: Facts, message: str, kind: ActorKind) -> tuple[str, str, bool]:
-    """Phase and words for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
+    """Return phase and text for a turn that sent the checkpoint id, but received `facts` without it."""
     if kind is ActorKind.COORDINATOR and facts.tag in _BEGINNINGS:
         return TRIGGER, f"begins it after {message}", False
     if kind is ActorKind.COORDINATOR and facts.tag in _ENDS:
@@ -273,7 +273,7 @@ def detail_of(facts: Facts) -> str:
 
 
 def outcome_of(facts: Facts) -> str | None:
-    """The end of the checkpoint, if the message reports it."""
+    """Return the result of the checkpoint, if the message reports it."""
     match facts.tag:
         case "job.checkpoint_completed":
             return f"COMPLETED in {format_ms(facts.get('duration_ms'))}, {_size(facts)}"

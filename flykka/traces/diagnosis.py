@@ -1,6 +1,6 @@
-"""Diagnosis of a job of a recorded run: the run is replayed up to a turn, and its actors are examined there.
+"""Diagnoses a job of a recorded run: replays the run up to a turn, and examines its actors.
 
-All actors respond in a replay. There are no engines, so the progress of the stages is not known.
+All actors reply in a replay. There are no engines, so the progress of stages is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from flykka.runtime.trace.file.reader import TraceReader
 def diagnose_recorded(
     trace: TraceReader, turn: int | None = None, job: str | None = None, *, modules: Iterable[str] = ()
 ) -> JobDiagnosis:
-    """Explain what a job of the trace waited for after this turn, or at the end; `job` selects one of several.
+    """Explain what a job in the trace was waiting for after this turn, or at the end.
+
+    `job` selects one of several jobs.
 
     Raises:
         ReplaySessionError: there is no such turn, or the replay diverges before it.

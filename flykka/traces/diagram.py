@@ -1,7 +1,7 @@
-"""A trace as a sequence diagram: lifelines and the messages between them, independent of the drawing.
+"""A trace as a sequence diagram: lifelines and the messages between them, independent of the output format.
 
 A line of a diagram is one turn: an arrow from the sender of its message to the recipient. Unimportant turns are
-collapsed: a sequence of them becomes one line with their numbers.
+collapsed: a sequence of them becomes one line with counts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from flykka.views.text.turns import ids_cut_short
 class View:
     """Selects the part of a trace to draw.
 
-    `actors` are patterns of paths: only messages to or from these actors are drawn, or all without patterns. `collapse`
-    are names of `KINDS` or patterns of message types. With `checkpoint` only records that concern it are drawn.
+    `actors` are path patterns: only messages to or from matching actors are drawn; without patterns, all messages.
+    `collapse` are names of `KINDS` or patterns of message types. With `checkpoint` only records that concern it are
+    drawn.
     """
 
     actors: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """The line of a record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
+    """The line of a record. Without a `sender` the message came from outside, a timer or an unknown actor."""
 
     record: Record
     sender: str | None
@@ -76,7 +77,7 @@ Line = Arrow | Collapsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
-    """The content of a drawing: lines in the order of their turns, actors in the order of their first appearance.
+    """The content of a drawing: lines in turn order, actors in the order of their first appearance.
 
     `begin_ms` is the beginning of the trace, even if the drawing begins later.
     """
@@ -89,7 +90,7 @@ class Diagram:
 
 
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
-    """The lines for the selected records, in the order in which these began."""
+    """Yield the lines for the selected records, in start order."""
     patterns = patterns_of(view.collapse)
     run: _CollapsedRecords | None = None
     for record in records:
@@ -140,7 +141,7 @@ def _sender(record: Record) -> Ref | None:
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """The shortest unique suffix of each path; long ids are shortened, unless that makes them ambiguous."""
+    """Return the shortest unique suffix of each path; long ids are shortened, unless that makes them ambiguous."""
     all_paths = list(paths)
     cut = {path: ids_cut_short(path) for path in all_paths}
     if len(set(cut.values())) < len(all_paths):
@@ -151,13 +152,13 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
-    # The name "bridge" alone would be meaningless: a bridge belongs to a task.
+    # The name "bridge" alone would be meaningless, because a bridge belongs to a task.
     candidates = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
     return next((each for each in candidates if tails[each] == 1), "/".join(parts))
 
 
 class _CollapsedRecords:
-    """Accumulates the counts of any number of collapsed records, without the records."""
+    """Counts any number of collapsed records, without storing them."""
 
     def __init__(self, first: Record) -> None:
         self._first = first
@@ -181,13 +182,13 @@ class _CollapsedRecords:
 
 
 MERMAID_LINES = 300
-"""The limit of Mermaid renderers."""
+"""The maximum number of lines for Mermaid renderers."""
 HTML_LINES = 50_000
-"""The limit of a page, which then has some 20 MB: browsers can still show it."""
+"""The maximum number of lines of a page, which then has about 20 MB and can still be displayed."""
 
 
 def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
-    """A diagram of at most `most` lines.
+    """Return a diagram of at most `most` lines.
 
     Raises:
         TraceSelectionError: the selection is empty, or has more lines.
@@ -222,5 +223,5 @@ def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
 
 
 def stream_lines(trace: TraceReader, view: View) -> Iterator[Line]:
-    """The lines of any number of turns, one by one."""
+    """Yield the lines of any number of turns one by one."""
     return lines_of(exactly_in_order(trace), view)

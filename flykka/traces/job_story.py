@@ -27,14 +27,14 @@ JOB_MESSAGES: Final = {
     "coordination.savepoint_failed": (ActorKind.JOB_MASTER, "has no savepoint"),
     "job_control.ended": (ActorKind.JOB_MANAGER, "is notified that it has ended"),
 }
-"""The messages that concern a job: the actor that gets each, and the words for it."""
+"""The messages that concern a job: the recipient of each, and the text for it."""
 
 _TASKS: Final = "tasks"
 _CHECKPOINTS: Final = "checkpoints"
 
 
 def job_story(trace: TraceReader, job: str = "") -> Story:
-    """The story of the job whose id begins with this text; if the text is empty, of the only job.
+    """Return the story of the job whose id begins with this text; without a text, of the only job.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
@@ -88,7 +88,7 @@ def _detail(facts: Facts) -> str:
 
 
 def _announced(turn: Turn) -> Iterator[Facts]:
-    """The announcements of a JobMaster to its listeners in a turn, each once."""
+    """Yield a JobMaster's notifications to its listeners in a turn, each once."""
     messages: list[object] = []
     for effect in turn.effects:
         if not isinstance(effect, Send) or effect.message in messages:

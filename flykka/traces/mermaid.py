@@ -1,4 +1,4 @@
-"""A sequence diagram in Mermaid syntax, for Markdown and other tools."""
+"""Formats a sequence diagram in Mermaid syntax, for Markdown and other tools."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names
 from flykka.views.text.turns import ids_cut_short
 
 _TEXT_LENGTH = 100
-# Characters and words of Mermaid's grammar, among them the word that ends its blocks.
+# Characters of Mermaid's grammar, and the keyword that ends its blocks, must be escaped.
 _ENTITIES = {"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;", '"': "#quot;", "%": "#37;", "{": "#123;", "}": "#125;"}
 _END = re.compile(r"\bend\b", re.IGNORECASE)
 
 
 def mermaid(diagram: Diagram) -> str:
-    """The text of a `sequenceDiagram`. A sender outside of the system, such as a client's thread, is `outside`."""
+    """Return a `sequenceDiagram`. A sender outside of the system, such as a client's thread, is called `outside`."""
     return "\n".join(_lines(diagram)) + "\n"
 
 
@@ -52,7 +52,7 @@ def _line(line: Arrow | Collapsed, ids: dict[str, str], begin_ms: int) -> str:
 
 
 def _arrow_head(arrow: Arrow) -> str:
-    """A cross for a message that did not arrive or caused a failure, dashes for messages of the kernel."""
+    """Return a cross for a message that did not arrive or caused a failure, dashes for messages of the kernel."""
     if arrow.kind == "dead letter" or failure_of(arrow.record) is not None:
         return "-x"
     return "->>" if arrow.kind == "message" else "-->>"

@@ -1,4 +1,4 @@
-"""The origin of a trace and its missing parts, for every display of a trace."""
+"""The origin of a trace and its missing parts, for all displays of a trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.views.text.formats import format_bytes
 
 
 def origin(trace: TraceReader) -> str:
-    """The recorded system, and how much of it was recorded."""
+    """Describe the recorded system, and how much of it was recorded."""
     ring = trace.header.ring
     if ring is None:
         return f"recording of actor system {trace.header.system!r}"
@@ -18,12 +18,12 @@ def origin(trace: TraceReader) -> str:
 
 
 def cut_off(damage: Damage) -> str:
-    """The end of a trace that ends before its file does."""
+    """Describe where a damaged trace ends."""
     return f"the trace ends at byte {damage.offset:,}: {damage.reason}; all turns before are shown"
 
 
 def beforehand(trace: TraceReader) -> Iterator[str]:
-    """Yield the facts in the header of a trace."""
+    """Yield facts from the header of a trace."""
     header = trace.header
     if header.ring is not None:
         yield origin(trace)
@@ -35,12 +35,12 @@ def beforehand(trace: TraceReader) -> Iterator[str]:
 
 
 def shortcomings(trace: TraceReader) -> Iterator[str]:
-    """Yield the reasons why the trace is incomplete. Finding the end of the file may take a second."""
+    """Yield the reasons why the trace is incomplete. Reading to the end of the file may take a second."""
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)
 
 
 def begin_of(trace: TraceReader) -> int:
-    """The beginning of the trace, in ms since 1970."""
+    """Return the beginning of the trace, in milliseconds since the epoch."""
     return next((record.now_ms for record in trace.records()), 0)

@@ -1,6 +1,6 @@
 """A sequence diagram as a self-contained HTML page: no network; light or dark by the reader's settings.
 
-The page contains the turns as data, and a script draws the visible ones, so that a long trace stays fast.
+The page contains the turns as data, and a script draws only the visible turns, so that long traces are displayed fast.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from flykka.views.html.markup import Html, asset, element, page
 from flykka.views.text.turns import ids_cut_short
 
 HEIGHT = 560
-"""The height in pixels of a diagram in the output of a cell."""
+"""The height of a diagram in the output of a cell, in pixels."""
 
 _FRAME = "display: block; box-sizing: border-box; width: 100%; border: 1px solid rgba(128, 128, 128, .3)"
 _SCRIPTS = ("model.js", "canvas.js", "controls.js")
 _NOBODY = -1
 _COLLAPSED = -1
-# Limits for a message in a page: enough to read it, but not the whole state of a checkpoint.
+# These limits keep a message readable, but omit for example the complete state of a checkpoint.
 _DEPTH = 6
 _ITEMS = 30
 _TEXT_LENGTH = 1_000
 
 
 def diagram_page(diagram: Diagram, name: str) -> str:
-    """The whole page; `name` is that of the trace."""
+    """Return the complete page; `name` is the name of the trace."""
     notes = [element("span", note, class_="note") for note in diagram.notes]
     toolbar = Html(_asset("toolbar.html"))
     count = element("span", class_="count", id="counted")
-    # Escaped so that no text ends the script or begins a comment.
+    # The data is escaped so that no text ends the script or begins a comment.
     data = Html(json.dumps(_data(diagram), separators=(",", ":")).replace("<", "\\u003c"))
     return page(
         f"{name} - flykka trace",
@@ -53,7 +53,7 @@ def diagram_page(diagram: Diagram, name: str) -> str:
 
 
 class SequenceDiagram:
-    """Created by `Trace.sequence_diagram`. `html` is the page, to write to a file or to show elsewhere."""
+    """A page with a sequence diagram, created by `Trace.sequence_diagram`. `html` is the complete page."""
 
     def __init__(self, html: str, text: str, *, height: int = HEIGHT) -> None:
         self.html = html
@@ -61,7 +61,7 @@ class SequenceDiagram:
         self._text = text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Called by IPython. The page's script runs in a sandbox."""
+        """Return the display for IPython. The page's script runs in a sandbox."""
         frame = element(
             "iframe",
             srcdoc=self.html,
@@ -93,7 +93,7 @@ def _data(diagram: Diagram) -> dict[str, Any]:
 
 
 def _row(line: Line, begin_ms: int, actors: dict[str, int], types: dict[str, int]) -> Sequence[Any]:
-    """A row in the format that the head of `model.js` describes."""
+    """Return a row in the format that the head of `model.js` describes."""
     if isinstance(line, Collapsed):
         among = [actors[path] for path in line.actors]
         ms = line.now_ms - begin_ms

@@ -1,8 +1,8 @@
-"""A trace as events of Chrome's trace format, which the Perfetto UI (ui.perfetto.dev) and chrome://tracing open.
+"""Converts a trace to Chrome's trace event format, for the Perfetto UI (ui.perfetto.dev) and chrome://tracing.
 
-A thread per actor, a slice per turn, an arrow from the turn that sent a message to the one that received it. The
-durations of turns are not recorded: a slice ends when the actor's next one begins, and after a millisecond at the
-latest. Turns of one millisecond are a microsecond apart, in order.
+Each actor is a thread, each turn a slice, and an arrow leads from the turn that sent a message to the one that received
+it. The durations of turns are not recorded: a slice ends when the actor's next one begins, and after a millisecond at
+the latest. Turns in the same millisecond are a microsecond apart, in order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from flykka.traces.diagram import Arrow, Collapsed, Line
 _LONGEST_US = 1_000
 _PROCESS = 1
 _CAUSES = 100_000
-"""The limit of remembered turns: messages sent earlier have no arrow."""
+"""The number of turns that are remembered; messages sent by earlier turns have no arrow."""
 
 
 def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
-    """The parts of one JSON object, to be written in sequence, so that the whole need not fit into memory."""
+    """Yield the pieces of one JSON object, which is never completely in memory."""
     about = json.dumps({"system": system, "notes": list(notes)})
     yield f'{{"displayTimeUnit": "ms", "otherData": {about}, "traceEvents": [\n'
     yield json.dumps(_named("process_name", 0, f"actor system {system}"))
@@ -39,7 +39,7 @@ class _Timeline:
         self._threads: dict[str, int] = {}
         self._now_us = -1
         self._open: dict[int, dict[str, Any]] = {}
-        # The beginning of arrows from each turn that was drawn.
+        # For each drawn turn, the thread and time at which its arrows begin.
         self._turns: dict[int, tuple[int, int]] = {}
 
     def events(self, lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
@@ -79,7 +79,7 @@ class _Timeline:
     def _flow(self, number: int, start: tuple[int, int], end: tuple[int, int]) -> Iterator[dict[str, Any]]:
         common = {"pid": _PROCESS, "id": number, "name": "causes", "cat": "cause"}
         yield {**common, "ph": "s", "tid": start[0], "ts": start[1]}
-        # Bound to the slice that encloses the end, not to the next one.
+        # The arrow ends at the slice that encloses this time, not at the next one.
         yield {**common, "ph": "f", "bp": "e", "tid": end[0], "ts": end[1]}
 
     def _ended(self, thread: int, at: int) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Records as complete JSON, for programs, and for questions that a table does not answer."""
+"""Converts records to complete JSON, for programs, and for details that a table does not contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.runtime.trace.text import message_tag
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """Convert a record. A ref is `path#incarnation`, a message a map with its tag as `type`."""
+    """Convert a record. A ref becomes `path#incarnation`, a message an object with its tag as `type`."""
     head: dict[str, Any] = {"turn": record.sequence, "now_ms": record.now_ms}
     match record:
         case Turn():
@@ -57,7 +57,7 @@ def record_json(record: Record) -> dict[str, Any]:
 
 
 def plain(item: Any) -> Any:
-    """Convert any part of a record into JSON types."""
+    """Convert any part of a record to JSON types."""
     match item:
         case Value():
             members = {field.name: plain(getattr(item, field.name)) for field in fields(item)}  # type: ignore[arg-type]

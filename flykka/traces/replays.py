@@ -1,4 +1,4 @@
-"""Replays and forks as text: the actors that are not replayed, and the outcomes of a fork and of the recording."""
+"""Formats replays and forks: the actors that are not replayed, and the outcomes of a fork and of the recording."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
-"""The limit of named actors that are not replayed, for each reason."""
+"""The maximum number of named actors that are not replayed, for each reason."""
 
 Row = tuple[str, str, str]
-"""A row of the comparison: its label, its value as recorded, and in the fork."""
+"""A row of the comparison: its label, the recorded value, and the value in the fork."""
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """Write a line for each reason for which actors are not replayed."""
+    """Yield a line for each reason for which actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
@@ -30,7 +30,7 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 
 def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
-    """Compare the outcome of the jobs and of the run, as it was recorded and in the fork."""
+    """Compare the outcomes of the jobs and of the run, in the recording and in the fork."""
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")
@@ -46,7 +46,7 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
 
 
 def _job(job: JobOutcome | None) -> dict[str, str]:
-    """Facts of a job by their labels; a dash for nothing."""
+    """Return facts about a job by label; a dash for missing values."""
     if job is None:
         return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
     return {

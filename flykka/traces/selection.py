@@ -18,7 +18,7 @@ KINDS: Final = {
     "metrics": ("*Metrics*",),
     "credits": ("AddCredit", "BacklogAnnouncement"),
 }
-"""Kinds of frequent messages that are rarely of interest."""
+"""Groups of frequent messages that are rarely of interest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Selection:
     limit: int | None = None
 
     def select(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The matching records, of records in the order in which they began; reading ends with the last one."""
+        """Yield the matching records. The input must be in start order; reading ends with the last selected turn."""
         last = self.last
         before = records if last is None else takewhile(lambda record: record.sequence <= last, records)
         return islice(filter(self._wants, before), self.limit)
@@ -61,17 +61,17 @@ class CountingIterator:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """Return whether an actor has this path; `/user/` may be left out."""
+    """Return True if an actor has this path; `/user/` may be omitted."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
 def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The patterns for names of `KINDS`; any other name is a pattern of a message's class or tag."""
+    """Return the patterns for names of `KINDS`; any other name is a pattern of a message's class or tag."""
     return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 
 def has_type(record: Record, pattern: str) -> bool:
-    """Return whether the message of a record has this class or this tag."""
+    """Return True if the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

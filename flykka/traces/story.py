@@ -18,19 +18,19 @@ from flykka.views.html.markup import element
 from flykka.views.text.formats import first_of
 
 _SHORT = 100
-"""The limit of characters of details in collapsed steps."""
+"""The maximum number of characters of details in collapsed steps."""
 _FEW = 3
-"""The limit of steps of one kind that are not collapsed."""
+"""The maximum number of steps of one kind that are not collapsed."""
 NAMED = 8
-"""The limit of named subjects in an error about an ambiguous selection."""
+"""The maximum number of subjects that an error about an ambiguous selection names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
     """A step of a story: a turn that concerns its subject. Steps with the same `group` may be collapsed.
 
-    A `hop` is a forwarded message, or one to an actor that only listens: it is shown only with everything. `detail`
-    distinguishes this step from others of its kind.
+    A `hop` is a forwarded message, or a message to an actor that only listens. Hops are only shown in complete stories.
+    `detail` distinguishes this step from others of the same kind.
     """
 
     turn: int
@@ -46,7 +46,7 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A step, or several that are collapsed."""
+    """A step, or several collapsed steps."""
 
     phase: str
     steps: tuple[StoryStep, ...]
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def last(self) -> StoryStep:
-        """The latest step, for which the others have waited."""
+        """The latest step, which the other steps have waited for."""
         return self.steps[-1]
 
 
@@ -69,8 +69,8 @@ class Story:
     Attributes:
         subject: what the story is about, such as `checkpoint 7 of job ...`.
         outcome: how it ended.
-        steps: all steps, including hops, in the order of their turns.
-        begin_ms: the time of the first step, in ms since 1970; `trace_begin_ms` is the beginning of the recording.
+        steps: all steps, including hops, in turn order.
+        begin_ms: the time of the first step, in ms since the epoch; `trace_begin_ms` is the beginning of the recording.
     """
 
     subject: str
@@ -85,14 +85,14 @@ class Story:
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
-        """The lines of the story; with `everything` each step is one, including hops."""
+        """Return the lines of the story; with `everything`, one line per step, including hops."""
         if everything:
             return [Line(phase=step.phase, steps=(step,), text=_sentence(step)) for step in self.steps]
         steps = [step for step in self.steps if not step.hop]
         return list(_by_phase(steps) if self.has_phases else _collapse_kinds(steps, self.begin_ms))
 
     def text(self, *, everything: bool = False) -> str:
-        """The story as text: seconds since its first step, the turn, and the event."""
+        """Format the story as text: seconds since its first step, the turn, and the event."""
         return "\n".join(self._text_lines(everything)) + "\n"
 
     def to_json(self, *, everything: bool = False) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def step_of(
     failed: bool = False,
     hop: bool = False,
 ) -> StoryStep:
-    """A step of a story without phases, from a record about an actor."""
+    """Create a step of a story without phases, from a record about an actor."""
     return StoryStep(
         turn=record.sequence,
         now_ms=record.now_ms,
@@ -187,7 +187,7 @@ def step_of(
 def selection_error(
     trace: TraceReader, kind: str, selector: str, fitting: Sequence[str], there: Sequence[str]
 ) -> TraceSelectionError:
-    """The error for a text that fits no subject of a trace's stories, or several."""
+    """Create the error for a text that matches no subject of a trace's stories, or several."""
     names = fitting or there
     first_names = first_of(names, NAMED)
     if not names:
@@ -206,7 +206,7 @@ def _sentence(step: StoryStep) -> str:
 
 
 def _by_phase(steps: Sequence[StoryStep]) -> Iterator[Line]:
-    """Phases in the order of their first steps, and in each of them steps of one kind together."""
+    """Yield the phases in the order of their first steps, with steps of the same kind collapsed in each phase."""
     phases: dict[str, dict[str, list[StoryStep]]] = {}
     for step in steps:
         kinds = phases.setdefault(step.phase, {})
@@ -227,7 +227,7 @@ def _collapsed(steps: Sequence[StoryStep]) -> str:
 
 
 def _collapse_kinds(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
-    """Collapse steps of the same kind, but not across a step without a kind, whose place in the order is kept."""
+    """Collapse steps of the same kind, but not across a step without a kind, whose position is preserved."""
     kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
         if step.group is not None:

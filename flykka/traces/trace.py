@@ -1,4 +1,4 @@
-"""The recorded run of the public API, with its stories and diagrams."""
+"""Trace, the recorded run of the public API, with its stories and diagrams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Trace(TraceReader):
         Raises:
             ReplaySessionError: there is no such turn.
         """
-        # The actors take a second to load, and stories and diagrams do not need them.
+        # Imported here because actors take a second to load, and stories and diagrams do not need them.
         from flykka.replay.replayer import Replayer
 
         session = Replayer(modules=modules).session(self)
@@ -41,16 +41,16 @@ class Trace(TraceReader):
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
         """Return the story of one checkpoint, one attempt or one job, in chronological order.
 
-        Without arguments it is the story of the job, if the trace has only one.
+        Without arguments the subject is the job, if the trace has only one.
 
         Args:
-            checkpoint: its id. If several jobs have a checkpoint with this id, `job` selects one.
-            attempt: its id, or a text that only its id, its name or its actor's path contains.
-            job: its id, or a prefix of it.
+            checkpoint: the checkpoint id. If several jobs have a checkpoint with this id, `job` selects one.
+            attempt: the attempt id, or a text that only this attempt's id, name or actor path contains.
+            job: the job id, or a prefix of it.
 
         Raises:
             TraceSelectionError: the trace has no such subject, or more than one.
-            ValueError: more than one was requested.
+            ValueError: more than one subject was requested.
         """
         return story_of(self, checkpoint=checkpoint, attempt=attempt, job=job)
 
@@ -79,7 +79,7 @@ class Trace(TraceReader):
         last: int | None = None,
         checkpoint: int | None = None,
     ) -> str:
-        """Draw a page of a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
+        """Return a page with a sequence diagram of at most 50,000 lines. Raises the errors of `to_mermaid`."""
         return diagram_page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
 
     def sequence_diagram(
@@ -92,7 +92,7 @@ class Trace(TraceReader):
         checkpoint: int | None = None,
         height: int = HEIGHT,
     ) -> SequenceDiagram:
-        """Return the page of `to_html` for a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
+        """Return the page of `to_html` for a notebook cell, `height` pixels high. Raises the errors of `to_mermaid`."""
         diagram = self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint)
         text = f"sequence diagram of {self.path.name}: {len(diagram.lines):,} lines, {len(diagram.lifelines):,} actors"
         return SequenceDiagram(diagram_page(diagram, self.path.name), text, height=height)
@@ -113,7 +113,7 @@ class Trace(TraceReader):
 def story_of(
     trace: TraceReader, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None
 ) -> Story:
-    """The story of the selected subject of a trace. Raises as `Trace.story` does."""
+    """Return the story of the selected subject of a trace. Raises the errors of `Trace.story`."""
     if checkpoint is not None and attempt is None:
         return checkpoint_story(trace, checkpoint, job)
     if attempt is not None and checkpoint is None and job is None:

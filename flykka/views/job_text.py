@@ -1,4 +1,4 @@
-"""A job in a few words: for a notebook's tables, and as text if no HTML can be shown."""
+"""A job as short texts: for tables in notebooks, and as plain text if HTML cannot be shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REPORT_MS = 1_000
 
 
 def job_text(details: JobDetails) -> str:
-    """The job as plain text: itself, each vertex, its last checkpoint, its last restart and its last failure."""
+    """Format the job as plain text: status, vertices, last checkpoint, last restart and last failure."""
     lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
     lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
     if details.last_completed is not None:
@@ -35,7 +35,7 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """The duration of the job, its number of restarts, and the number of files to read."""
+    """Format the duration of the job, its number of restarts, and the number of files to read."""
     restarts = details.number_of_restarts
     restarts_text = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
@@ -43,9 +43,9 @@ def headline(details: JobDetails) -> str:
 
 
 def rates(details: JobDetails) -> tuple[float | None, ...]:
-    """Rows per second that its sources have read in each step; without a step that has just begun.
+    """Return the rows per second that the sources have read in each step, without a step that has just begun.
 
-    Tasks report once a second, so that the rate of such a step would be too low at first.
+    Tasks report once a second, so the rate of a step that has just begun would be too low.
     """
     series = details.throughput
     if not series.values or details.status in JOB_TERMINAL:
@@ -60,12 +60,12 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """The number of its rows that were read again after a restart, as text; empty for 0."""
+    """Format the number of rows that a vertex read again after a restart; empty for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
-    """Return True if its last failure ends the job."""
+    """Return True if the last failure ended the job."""
     return details.status in (JobStatus.FAILING, JobStatus.FAILED)
 
 
@@ -75,14 +75,14 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """The event time as text; empty if it is unknown."""
+    """Format the event time; empty if it is unknown."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """The lag of event time after the clock as text; empty if it is unknown."""
+    """Format the lag between event time and clock; empty if it is unknown."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

@@ -1,4 +1,4 @@
 """The options of flykka, with one name for files, environment variables, the command line and Python.
 
-Not here: the effects of options.
+Not here: code that options affect.
 """

@@ -1,8 +1,8 @@
 """Parses the values of options and merges their levels.
 
 A command line overrides environment variables, these override the program, and the program overrides a file. Only one
-level decides from where a job starts: if a level sets any option of the start, all those of the lower levels are
-dropped.
+level decides from where a job starts: if a level sets any start option, the start options of all lower levels are
+ignored.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 CONFIG_FILE_VARIABLE = f"{PREFIX}CONFIG"
 _NO_OPTIONS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "ADDRESS", "PID_DIR", "CACHE_DIR"))
-"""Environment variables that are not options: those of commands, and the path of the options file."""
+"""Environment variables that are not options: variables of commands, and the path of the options file."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 _START = tuple(option.name for option in OPTIONS.values() if option.group is OptionGroup.START)
 _PLACES = tuple(name for name in _START if name != "allow_non_restored_state")
 
 
 def read_values(texts: Mapping[str, object], where: str) -> Values:
-    """Parse the options that are set in `where`.
+    """Parse options; `where` names their origin in errors.
 
     Raises:
         ConfigurationError: there is no such option, a value is invalid, or values contradict each other.
@@ -40,7 +40,7 @@ def read_values(texts: Mapping[str, object], where: str) -> Values:
 
 
 def read_value(name: str, value: object, where: str) -> Any:
-    """Parse the value of one option. Raises `ConfigurationError`, which begins with `where`."""
+    """Parse the value of one option. Raises `ConfigurationError` with the origin `where`."""
     option = OPTIONS.get(name)
     if option is None:
         raise ConfigurationError(f"{where}: unknown option{suggestion(name, OPTIONS)}")
@@ -67,7 +67,7 @@ def environment_values(variables: Mapping[str, str]) -> Values:
 
 
 def unknown_variables(variables: Iterable[str]) -> list[str]:
-    """Return a warning for each environment variable that has our prefix and is not one of ours.
+    """Return a warning for each environment variable that begins with `FLYKKA_` but is not an option.
 
     Variables that Kubernetes sets for a service called flykka are ignored.
     """
@@ -94,7 +94,7 @@ def merged(*levels: Values) -> Values:
 
 
 def conflict(values: Values, format_name: Callable[[str], str] = str) -> str | None:
-    """Describe a contradiction between values, or return None. `format_name` formats the name of an option."""
+    """Describe a contradiction between values, or return None. `format_name` formats option names."""
     starts = [format_name(name) for name in _PLACES if name in values and values[name] is not False]
     if len(starts) > 1:
         return f"a job starts from one place: give {starts[0]} or {starts[1]}, not both"
@@ -105,7 +105,7 @@ def conflict(values: Values, format_name: Callable[[str], str] = str) -> str | N
 
 
 def incomplete(values: Values, format_name: Callable[[str], str] = str) -> str | None:
-    """Describe a value that requires another one that no level sets, or return None."""
+    """Describe a value that requires another option that no level sets, or return None."""
     if "ring" in values and "record" not in values:
         return f"{format_name('ring')} limits a recording: name its file, {format_name('record')}"
     if "max_bytes" in values and "record" not in values:

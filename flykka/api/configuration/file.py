@@ -1,4 +1,4 @@
-"""The file of options: `flykka.yaml`, or `[tool.flykka]` of `pyproject.toml`, in the working folder."""
+"""Reads the options file: `flykka.yaml`, or `[tool.flykka]` of `pyproject.toml`, in the working folder."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | Non
 def file_values(file: Path) -> Values:
     """Read the options from a YAML file, or from the table `[tool.flykka]` of a TOML file.
 
-    Paths in it are relative to its folder.
+    Paths in the file are relative to its folder.
 
     Raises:
-        ConfigurationError: the file cannot be read, or an option in it is invalid; the error names both.
+        ConfigurationError: the file cannot be read, or contains an invalid option; the error names both.
     """
     options = (_table(file) or {}) if file.suffix == ".toml" else _mapping(file)
     values = read_values(options, str(file))
@@ -71,7 +71,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
 
 
 def _mapping(file: Path) -> Mapping[str, Any]:
-    # Imported here because most users have no such file and should not wait for it.
+    # Imported here to save time, because most users have no YAML file.
     import yaml
 
     try:

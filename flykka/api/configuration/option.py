@@ -1,4 +1,4 @@
-"""ConfigOption: an option with its single name (Flink's class)."""
+"""ConfigOption: an option with the one name that is used everywhere (Flink's class)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from flykka.api.user_files import UserFiles
 
 Values = Mapping[str, Any]
-"""Values of options by their names."""
+"""Option values by option name."""
 
 PREFIX = "FLYKKA_"
 """The prefix of the environment variables."""
 
 
 class OptionGroup(StrEnum):
-    """The heading of an option in `flykka run --help`."""
+    """The headings of options in `flykka run --help`."""
 
     CLUSTER = "the cluster"
     JOBS = "the jobs"
@@ -33,9 +33,9 @@ class OptionGroup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The type of a value: `shape` shows it in help texts, and `read` parses it.
+    """The type of an option's value: `shape` describes it in help texts, and `read` parses it.
 
-    `read` raises `ValueError` for an invalid value. If `is_path`, a text is relative to the file that contains it.
+    `read` raises `ValueError` for an invalid value. If `is_path`, a relative path in a file is relative to that file.
     """
 
     shape: str
@@ -45,12 +45,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The description of an option, its default in words, and what it sets.
+    """The description of an option, its default in words, and what the option sets.
 
-    An option of jobs `sets` a field of JobSettings, by its path or a function; one of the cluster sets a `field` of
-    `ClusterSettings`. With both, the field is the default of jobs that do not set it. An option for user functions has
-    `register`, which is called when an environment is created. `flags` are additional names on the command line, as in
-    Flink.
+    A job option `sets` a field of JobSettings, given as a path or a function. A cluster option sets a `field` of
+    `ClusterSettings`. An option with both is the cluster's default for jobs that do not set it. An option for user
+    functions has `register`, which is called when an environment is created. `flags` are additional command-line names,
+    as in Flink.
     """
 
     description: str
@@ -63,7 +63,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption:
-    """An option with its name, group, type and description."""
+    """An option with its name, group, value type and description."""
 
     name: str
     group: OptionGroup
@@ -72,7 +72,7 @@ class ConfigOption:
 
     @property
     def flag(self) -> str:
-        """The name on a command line."""
+        """The name on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -85,7 +85,7 @@ class ConfigOption:
         return f"{PREFIX}{self.name.upper()}"
 
     def applied(self, settings: JobSettings, value: Any) -> JobSettings:
-        """Apply the value to the settings of jobs. Raises `ProgramError` if it contradicts another setting."""
+        """Apply the value to the settings of jobs. Raises `ProgramError` if the value contradicts another setting."""
         sets = self.meaning.sets
         if sets is None:
             return settings

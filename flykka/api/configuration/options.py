@@ -1,9 +1,9 @@
-"""The table of options: the only place that defines their names, Python types, formats and descriptions.
+"""The table of options, which alone defines their names, Python types, formats and descriptions.
 
 The command line, environment variables, the options file, `configuration={...}` and the arguments of
-`get_execution_environment` are all derived from it.
+`get_execution_environment` are derived from it.
 """
-# The annotations are values here: no `from __future__ import annotations`.
+# The annotations are evaluated at run time, so there is no `from __future__ import annotations`.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -71,7 +71,7 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 
 
 def restart_strategy(strategy: Any) -> RestartStrategyConfiguration:
-    """Parse a text into a strategy, or check that it is one. Raises `ValueError` or `ProgramError`."""
+    """Parse a text into a restart strategy, or check a strategy object. Raises `ValueError` or `ProgramError`."""
     if not isinstance(strategy, str):
         return _checked(strategy)
     name, *assignments = (word.strip() for word in strategy.split(","))
@@ -96,7 +96,7 @@ def restart_strategy(strategy: Any) -> RestartStrategyConfiguration:
         raise ValueError(str(refused)) from refused
 
 
-# The imports below take a second, and `--help` should not wait for them.
+# Imported here because the imports take a second, which `--help` should not wait for.
 def _checked(value: Any) -> RestartStrategyConfiguration:
     from flykka.api.configuration.restart_strategies import check_restart_strategy
 
@@ -124,7 +124,7 @@ def _one_of(kind: type[StrEnum]) -> Form:
 
 
 def _store(value: Any) -> Any:
-    # The help of a command needs no store.
+    # Imported here because `--help` needs no store.
     from flykka.cluster.high_availability.stores import store_settings
 
     return store_settings(value)
@@ -612,7 +612,7 @@ class CheckpointOptions(TypedDict, total=False):
 
 
 class StartOptions(TypedDict, total=False):
-    """Options that set from where jobs start; at most one may be set. All but `fresh` apply to the first job only."""
+    """Options for the start of jobs; at most one may be set. All except `fresh` apply to the first job only."""
 
     from_checkpoint: Annotated[
         str | None,

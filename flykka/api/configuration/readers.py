@@ -1,6 +1,6 @@
-"""Parsers of option values: from the text of a command line, or from the value in a file or a program.
+"""Parsers of option values: from the text of a command line, or from a value in a file or a program.
 
-Each raises `ValueError` with a reason if the value is invalid.
+Each parser raises `ValueError` with a reason if the value is invalid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = {"true": True, "false": False}
 
 
 def whole_number(least: int) -> Callable[[Any], int]:
-    """Return a parser of whole numbers from `least`."""
+    """Return a parser of integers not below `least`."""
 
     def read(value: Any) -> int:
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
@@ -37,7 +37,7 @@ def whole_number(least: int) -> Callable[[Any], int]:
 
 
 def permissions(value: Any) -> int:
-    """Parse permissions of folders: octal digits such as `0750`, as for chmod, or the number itself."""
+    """Parse folder permissions: octal digits such as `0750`, as for chmod, or an integer."""
     number = value
     if isinstance(value, str):
         is_octal = 0 < len(value) <= 4 and set(value) <= set("01234567")
@@ -69,7 +69,7 @@ def duration_or(word: str) -> Callable[[Any], int | str]:
 
 
 def cores(value: Any) -> float:
-    """Parse a number of cores, which may be fractional."""
+    """Parse a number of cores, possibly fractional."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -85,12 +85,12 @@ def memory_size(value: Any) -> int:
 
 
 def parallelism(value: Any) -> int | str:
-    """Parse a whole number from 1, or `auto`."""
+    """Parse an integer not below 1, or `auto`."""
     return "auto" if value == "auto" else whole_number(1)(value)
 
 
 def tolerable_failures(value: Any) -> tuple[TolerableFailures, ...]:
-    """Parse numbers of tolerable failures by cause; a number may be `unlimited`."""
+    """Parse the tolerable numbers of failures by cause; a number may be `unlimited`."""
     read, cause_of = whole_number(0), choice(CheckpointFailureReason)
     numbers = {
         cause_of(cause): UNLIMITED_TOLERABLE_FAILURES if number == "unlimited" else read(number)
@@ -105,13 +105,13 @@ def words(kind: type[StrEnum]) -> str:
 
 
 def choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
-    """Return a parser of the values of an enum, in any case, with hyphens or underscores."""
+    """Return a parser of the values of an enum, ignoring case and accepting hyphens for underscores."""
     by_word = {_normalized(each.value): each for each in kind}
     return lambda value: by_word[_checked_choice(value, by_word)]
 
 
 def word(*allowed: str) -> Callable[[Any], str]:
-    """Return a parser of `allowed` words, which returns them in capitals, as the enum of that name spells them."""
+    """Return a parser that accepts the words `allowed`, and returns them in capitals."""
     return lambda value: _checked_choice(value, allowed).upper()
 
 

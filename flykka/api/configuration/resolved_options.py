@@ -1,4 +1,4 @@
-"""The options of one environment, from its file, its program and its launcher."""
+"""The options of one environment, merged from its file, its program and its launcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_NETWORK = tuple(field.name for field in fields(NetworkSettings))
 
 
 class EnvironmentOptions:
-    """Option values by precedence: `defaults` of a file, values set by the program, and `overrides` of the launcher."""
+    """Option values of three levels: `defaults` of a file, the program's values, and the launcher's `overrides`."""
 
     def __init__(self, defaults: Values | None = None, overrides: Values | None = None) -> None:
         self._defaults, self.overrides = defaults or {}, overrides or {}
@@ -45,7 +45,7 @@ class EnvironmentOptions:
         """The values in effect.
 
         Raises:
-            ConfigurationError: a value requires another one that is not set.
+            ConfigurationError: a value requires another option that is not set.
         """
         values = merged(self._defaults, self._program_values, self.overrides)
         if (wrong := incomplete(values)) is not None:
@@ -53,10 +53,10 @@ class EnvironmentOptions:
         return values
 
     def with_defaults(self, settings: JobSettings) -> JobSettings:
-        """Apply the options of jobs that are set before the program calls any setter. Raises `ProgramError`."""
+        """Apply the job options that are set before the program calls any setter. Raises `ProgramError`."""
         values = merged(self._defaults, self._program_values)
-        # Defaults of the cluster are left out: they apply to jobs that set nothing, and setting them here would count
-        # as set.
+        # Cluster defaults are left out: they apply to jobs without a setting, and applying them here would count as a
+        # setting.
         return applied(settings, {name: each for name, each in values.items() if OPTIONS[name].meaning.field is None})
 
     def register_files(self, files: UserFiles) -> None:
@@ -71,7 +71,7 @@ class EnvironmentOptions:
         return master
 
     def cluster_settings(self) -> ClusterSettings:
-        """Return the settings of the cluster. Raises as `values` does."""
+        """Return the settings of the cluster. Raises the errors of `values`."""
         values = self.values
         fields_set: dict[str, Any] = {
             option.meaning.field: values[name]

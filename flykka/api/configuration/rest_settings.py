@@ -11,12 +11,11 @@ _PREFIX = "rest_"
 
 
 def rest_settings(values: Values, what: str = "the REST interface") -> RestSettings | None:
-    """Return the settings, or None if no address is set. `what` names the feature that needs the extra, in the error.
+    """Return the REST settings, or None if no address is set. `what` names the feature in a MissingExtraError.
 
     Raises:
         MissingExtraError: the extra `web` is not installed.
-        ConfigurationError: the address cannot be parsed or needs a token, or only one of certificate and key is
-            set.
+        ConfigurationError: the address cannot be parsed or needs a token, or only one of certificate and key is set.
     """
     if "rest" not in values:
         return None

@@ -17,12 +17,12 @@ from flykka.messages.graph.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 DEFAULT_MAX_SAME_FAILURES = 10
-"""About 75 s with the default delays: a failure that lasts so long without a completed checkpoint is permanent."""
+"""After about 75 s with the default delays and no completed checkpoint, a failure is considered permanent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackRestartStrategyConfiguration:
-    """The strategy of a job that sets none: that of the cluster, else the default with or without checkpoints."""
+    """The strategy of a job that sets none: the cluster's strategy, else the default with or without checkpoints."""
 
 
 class RestartStrategies:
@@ -70,9 +70,9 @@ class RestartStrategies:
         """Restart after a delay that grows by `backoff_multiplier` with each failure, from `initial_backoff` to
         `max_backoff`.
 
-        After `reset_backoff_threshold` without a failure, in addition to the delay, it is reset to `initial_backoff`.
-        The delay varies at random by up to `jitter_factor` of itself, so that jobs that fail together do not restart
-        together. The defaults are those of Flink 2.
+        The delay is reset to `initial_backoff` after `reset_backoff_threshold`, plus the delay itself, without a
+        failure. The delay varies at random by a fraction of up to `jitter_factor`, so that jobs that fail together do
+        not restart together. The defaults are those of Flink 2.
 
         The number of restarts is unlimited, except for permanent errors: a job fails for good after `max_same_failures`
         identical failures without a completed checkpoint in between (None: no such limit). Failures are identical if
@@ -112,10 +112,10 @@ class RestartStrategies:
 
 
 def check_restart_strategy(strategy: object, *, is_default: bool = False) -> None:
-    """Refuse a value that is not a restart strategy, such as the name of one.
+    """Check that a value is a restart strategy and not, for example, the name of a strategy.
 
     Raises:
-        ProgramError: it is not a strategy; or, if it `is_default` for a cluster, it refers to the cluster.
+        ProgramError: the value is not a strategy; or it is the fallback to the cluster and `is_default` is True.
     """
     if isinstance(strategy, RestartStrategyConfiguration):
         return

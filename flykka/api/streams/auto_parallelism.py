@@ -1,7 +1,7 @@
 """The parallelism of operators that use all slots (Flink's ExecutionConfig.PARALLELISM_AUTO_MAX).
 
-Groups of operators that share no slots run side by side: the slots left by groups of fixed parallelism are divided
-evenly among the others.
+Slot sharing groups run side by side, each in its own slots. Slots that are not needed by groups with a fixed
+parallelism are divided evenly among the other groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parallelism_of(
     """Return the parallelism of each operator: its own, the default, or its group's share of the slots.
 
     Raises:
-        ProgramError: an operator uses all slots, and their number is unknown.
+        ProgramError: an operator uses all slots, and the number of slots is unknown.
     """
     requested = {
         operator: operator.parallelism or operator.parallelism_limit or default for operator in transformations
@@ -54,7 +54,7 @@ def _share_of_a_group(requested: Mapping[Transformation, int], groups: Mapping[T
 
 
 def _groups(transformations: Sequence[Transformation]) -> Mapping[Transformation, str]:
-    """Return the slot sharing group of each operator: its own, else that of its inputs if they agree."""
+    """Return the slot sharing group of each operator: its own group, else that of its inputs if they agree."""
     groups: dict[Transformation, str] = {}
     for operator in transformations:
         of_inputs = {groups[each.source] for each in operator.inputs}

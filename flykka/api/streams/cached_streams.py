@@ -1,8 +1,8 @@
 """The cached streams of an environment, and the operators that they become in a job (Flink's CacheTransformation).
 
 A cached stream outlives the program that defines it: all later programs may read it. In a program it is a single
-operator with everything upstream of it. When a job is built, it becomes a source if its rows are cached already, else
-an operator followed by a sink that caches them.
+operator with everything upstream of it. When a job is built, this operator becomes a source if its rows are cached
+already; otherwise a sink is added that caches its rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class CachedStreams:
     """The cached streams of one environment, whose `datasets` are stored in folders below `folder()`.
 
-    Without datasets, as for a program without an environment, nothing is cached.
+    If `datasets` is None, as for a program without an environment, nothing is cached.
     """
 
     def __init__(self, datasets: ClusterDatasets | None = None, folder: Callable[[], str] = lambda: "datasets") -> None:
@@ -38,7 +38,7 @@ class CachedStreams:
         self._numbers = count(1)
 
     def transformation(self, inputs: tuple[Input, ...], row_type: StreamType, position: int) -> Transformation:
-        """Create the operator of a cached stream, at this position of its program."""
+        """Create the operator of a cached stream, at this position in its program."""
         uid = f"cached-{next(self._numbers)}"
         code = CacheCode(
             function=unchanged,
@@ -62,11 +62,10 @@ class CachedStreams:
             self._datasets.release(operator.code.dataset_id)
 
     def resolved(self, program: Sequence[Transformation], job: int) -> tuple[Transformation, ...]:
-        """Replace cached streams in the operators that lead to sinks, for the job of this number in the environment.
+        """Replace cached streams in the operators that lead to sinks, for job number `job` of the environment.
 
         Raises:
-            DuplicateUidError: an operator upstream of a cached stream of another program has the same uid as one of
-                these.
+            DuplicateUidError: an operator upstream of another program's cached stream has the uid of one of `program`.
             ProgramError: another job is still computing a cached stream that this job reads.
         """
         sinks = tuple(Input(source=operator) for operator in program if operator.kind is OperatorKind.SINK)
@@ -125,7 +124,7 @@ class _JobOperators:
             self._made[operator] = replace(operator, inputs=inputs)
 
     def checked(self) -> tuple[Transformation, ...]:
-        """Return all operators. Raises `DuplicateUidError` if two have the same uid."""
+        """Return all operators. Raises `DuplicateUidError` if two operators have the same uid."""
         by_uid: dict[str, Transformation] = {}
         for operator in (*self._made.values(), *self._keeping):
             other = by_uid.setdefault(operator.uid, operator)
@@ -138,7 +137,7 @@ class _JobOperators:
         return tuple(by_uid.values())
 
     def _uid(self, operator: Transformation) -> str:
-        """Return a uid that is unique to this job: other jobs may read the same rows at the same time."""
+        """Return a uid for this job only, because other jobs may read the same rows at the same time."""
         return f"{operator.uid}-{self._job}"
 
     def _reading(self, operator: Transformation, source: DatasetSource) -> Transformation:

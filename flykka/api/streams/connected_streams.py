@@ -1,6 +1,6 @@
 """Two streams with different columns that one operator reads (Flink's ConnectedStreams and BroadcastConnectedStream).
 
-A function has one method for each stream. The operator's event time is that of the slower input.
+A function has one method for each stream. The operator's watermark is that of the slower input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """A stream whose rows all subtasks of a connected function receive and store in broadcast state."""
+    """A stream whose rows are sent to all subtasks of a connected function, which may store them in broadcast state."""
 
     def __init__(self, flow: Dataflow, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         self.flow = flow
@@ -64,7 +64,7 @@ class BroadcastStream:
 
 
 class _Connected:
-    """Two streams that an operator with two inputs reads. `broadcast` are the states in which it stores the second."""
+    """Two streams that an operator with two inputs reads. `broadcast` are the broadcast states of the second stream."""
 
     def __init__(self, first: Dataflow, second: Dataflow, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
         self._first = first
@@ -89,7 +89,7 @@ class _Connected:
     def _processed_by_key(
         self, verb: str, function: FunctionWithKeys, output: StructType | str, keys: Keys
     ) -> DataStream:
-        """Add an operator with keys, which its input rows carry in extra columns."""
+        """Add an operator with keys; its input rows contain the keys in extra columns."""
         name = f"{verb}({type(function).__name__})"
         tagged = replace(keys, columns=tuple(field.name for field in keys.fields))
         prototype, code = try_on_prototype(name, lambda: keyed_process_code(self._reads, tagged, function, output))
@@ -111,7 +111,7 @@ class _Connected:
         )
 
     def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:
-        """Add the operator. Its rows have the event time of the first stream whose event-time column they contain."""
+        """Add the operator. Its rows have the event time of the first input whose event-time column they contain."""
         first, second = self._first, self._second
         operator = first.add_operator(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
         of_first = first.type.of_rows(prototype)
@@ -119,7 +119,7 @@ class _Connected:
         return DataStream(first.emitted(operator, row_type, FunctionOutputs(operator, row_type)))
 
     def _inputs(self, number: int, tagged: Keys | None) -> tuple[Input, ...]:
-        """Return the inputs from one of the streams, whose rows get the columns of both before the exchange."""
+        """Return the inputs from one of the streams, whose rows get the columns of both streams before the exchange."""
         flow = (self._first, self._second)[number]
         inputs = flow.inputs
         if number and self._broadcast:
@@ -133,7 +133,7 @@ class _Connected:
 
 
 def _keys_of(flow: Dataflow) -> Keys:
-    """Return the keys, with their names in this stream. Raises `StreamTypeError` if they do not fit it."""
+    """Return the keys, named as in this stream. Raises `StreamTypeError` if the keys do not fit the stream."""
     return try_on_prototype(f"key_by after {flow}", lambda: keys_of(flow.type.prototype, flow.keys))
 
 
@@ -143,11 +143,11 @@ class ConnectedStreams(_Connected):
     def key_by(
         self, keys1: Column | str | Sequence[Column | str], keys2: Column | str | Sequence[Column | str]
     ) -> ConnectedStreams:
-        """Partition both streams by keys: columns of the first, and as many of the second.
+        """Partition both streams by keys: columns of the first stream, and as many columns of the second.
 
         Raises:
             ProgramError: a stream is keyed already, no key is given, or the numbers of keys differ.
-            StreamTypeError: a column does not fit its stream, or the keys of the two have different types.
+            StreamTypeError: a column does not fit its stream, or the types of the keys differ.
         """
         for flow in (self._first, self._second):
             if flow.keys:
@@ -164,13 +164,13 @@ class ConnectedStreams(_Connected):
     def process(self, function: CoProcessFunction | KeyedCoProcessFunction, output: StructType | str) -> DataStream:
         """Call `process_element1` for every row of the first stream and `process_element2` for every row of the second.
 
-        If both are keyed, `function` is a `KeyedCoProcessFunction`, which has state and timers per key, else a
-        `CoProcessFunction`. It emits rows with the columns `output`, for example `"id bigint, name string"`; side
-        outputs work as for `process` of one stream. The event time of the rows is that of the first stream whose
+        If both streams are keyed, `function` is a `KeyedCoProcessFunction`, which has state and timers per key, else a
+        `CoProcessFunction`. It emits rows with the columns `output`, for example `"id bigint, name string"`. Side
+        outputs work as in `process` of a single stream. The event time of the rows is that of the first stream whose
         event-time column they contain.
 
         Raises:
-            ProgramError: `function` is of another kind, or only one of the streams is keyed.
+            ProgramError: `function` has another type, or only one of the streams is keyed.
             StreamTypeError: `output` is invalid, the keys have different types, or the function cannot be pickled.
         """
         keys = self._keys()
@@ -187,7 +187,7 @@ class ConnectedStreams(_Connected):
         return self._processed("process", function, output)
 
     def map(self, function: CoMapFunction, output: StructType | str) -> DataStream:
-        """Turn each row into one row with the columns `output`, by `map1` or `map2`. Raises as `process` does.
+        """Turn each row into one row with the columns `output`, by `map1` or `map2`. Raises the errors of `process`.
 
         If both streams are keyed, the function may use keyed state.
         """
@@ -210,7 +210,7 @@ class ConnectedStreams(_Connected):
         return self._processed_by_key(verb, function, output, keys)
 
     def _keys(self) -> Keys | None:
-        """Return the keys, by their names in the first stream, or None. Raises an error if those of the two differ."""
+        """Return the keys, named as in the first stream, or None. Raises an error if the streams' keys differ."""
         if not self._first.keys and not self._second.keys:
             return None
         first, second = _keys_of(self._first), _keys_of(self._second)
@@ -236,15 +236,14 @@ class BroadcastConnectedStream(_Connected):
     def process(
         self, function: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output: StructType | str
     ) -> DataStream:
-        """Call `process_element` for every row, and `process_broadcast_element` for every broadcast row in each
-        subtask.
+        """Call `process_element` for every row, and `process_broadcast_element` for every broadcast row.
 
-        Both can read the broadcast state, but only the second can write it. A keyed stream takes a
-        `KeyedBroadcastProcessFunction`, any other a `BroadcastProcessFunction`. Rows and event time are as for
-        `process` of connected streams.
+        Each subtask receives all broadcast rows. Both methods can read the broadcast state, but only the second can
+        write it. A keyed stream requires a `KeyedBroadcastProcessFunction`, other streams a `BroadcastProcessFunction`.
+        Rows and their event time are as in `process` of connected streams.
 
         Raises:
-            ProgramError: `function` is of another kind.
+            ProgramError: `function` has another type.
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         is_keyed = bool(self._first.keys)

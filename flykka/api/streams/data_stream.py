@@ -1,8 +1,8 @@
-"""The streams of a program, with the names of Flink and PyFlink: Stream, DataStream and the classes derived from it.
+"""The streams of a program, with the names of Flink and PyFlink: Stream, DataStream and its subclasses.
 
-A stream of flykka is a sequence of DataFrames, so an operation is a function of DataFrames, or columns of one. Each is
-immediately tried on the stream's prototype, an empty DataFrame with its schema, so that errors point to the user's
-line.
+A stream of flykka is a sequence of DataFrames, so an operation is given as a function of DataFrames or as columns. Each
+operation is immediately tried on the stream's prototype, an empty DataFrame with its schema, so that errors point to
+the user's line.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ Row = dict[str, Any]
 
 
 class Stream(MigrationHints):
-    """The rows that some operators emit, keyed or not.
+    """The rows that operators emit, keyed or not.
 
     Stateless operations on rows are those of a DataFrame, with the same arguments and meaning. The camel-case names of
-    DataFrame methods work too. Each operation is an operator of its own; consecutive ones run as one Spark plan. They
-    are computed batch by batch, so the result for a row must not depend on how the stream is divided into batches,
-    unless `transform` allows that. Each is immediately tried on the stream's prototype, and raises `StreamTypeError` if
-    it does not fit.
+    DataFrame methods work too. Each operation is a separate operator; consecutive ones run as one Spark plan. They are
+    computed batch by batch, so the result for a row must not depend on how the stream is divided into batches, unless
+    `transform` allows that. Each operation is immediately tried on the stream's prototype, and raises `StreamTypeError`
+    if it does not fit.
 
     Spark's Python workers call the functions of `map`, `flat_map` and `filter`, one batch at a time; rows are dicts by
-    column name. Spark expressions are many times faster where they suffice: `select`, `with_column`, `where`.
+    column name. Where Spark expressions suffice, they are many times faster: `select`, `with_column`, `where`.
     """
 
     _next_step = "preview() shows first rows; where, select, key_by, ... continue; sink_to(...) ends it"
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
-        """The operators that emit the rows, the type of the rows, and the keys by which they are partitioned."""
+        """The operators that emit the rows, the type of the rows, and the keys by which the rows are partitioned."""
 
     def __repr__(self) -> str:
         return str(stream_summary(type(self).__name__, self.flow, self._next_step))
@@ -116,9 +116,9 @@ class Stream(MigrationHints):
         same rows. The result is empty if the operators drop all of these rows.
 
         Raises:
-            EmptySourceError: a source has nothing to read yet.
+            EmptySourceError: a source has no data yet.
             SourceError: a source cannot be read.
-            ProgramError: an operator cannot run without a job; or the number is below 1.
+            ProgramError: an operator cannot run without a job; or `rows` is below 1.
             StreamTypeError: a column has a type that pandas cannot represent.
         """
         limit = at_least_one(rows, "number of rows to preview")
@@ -136,19 +136,19 @@ class Stream(MigrationHints):
         return DataStreamSink(operators.add_sink(self.flow, sink))
 
     def transform(self, function: Callable[[DataFrame], DataFrame], *, per_batch: bool = False) -> DataStream:
-        """Apply a function of DataFrames, or a `RichFunction`, to every batch by itself.
+        """Apply a function of DataFrames, or a `RichFunction`, to each batch separately.
 
-        The batch boundaries depend on the arrival of the rows. Therefore a function is refused if it looks at several
-        rows together: if it aggregates, sorts, limits, numbers or deduplicates them, or joins them with each other.
-        `per_batch=True` allows that, for each batch by itself. Only Spark's plan is checked: not actions such as
+        The batch boundaries depend on the arrival of the rows. Therefore a function is refused if it combines several
+        rows: if it aggregates, sorts, limits, numbers or deduplicates them, or joins them with each other.
+        `per_batch=True` allows that within each batch. Only Spark's plan is checked: not actions such as
         `rows.count()`, and not Python code that processes the rows.
 
         A function may be called for a batch before it is called for an earlier one; results are forwarded in the order
-        of the batches. A `RichFunction` is called for the batches one by one, in their order.
+        of the batches. A `RichFunction` is called for the batches one after another, in their order.
 
         Raises:
-            StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or looks at
-                several rows together.
+            StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or combines
+                several rows.
         """
         return self._transformed(
             f"transform({function_name(function)})", lambda _: checked_function(function), per_batch=per_batch
@@ -175,14 +175,14 @@ class Stream(MigrationHints):
     selectExpr = select_expr
 
     def with_column(self, name: str, column: Column) -> DataStream:
-        """Add a column, or replace the one of this name, computed from each row."""
+        """Add a column, or replace the column with this name, computed from each row."""
         function = partial(functions.with_columns, columns={name: column})
         return self._transformed(f"with_column({name})", lambda _: function)
 
     withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
-        """Add these columns, or replace those of the same names, each computed from the previous columns."""
+        """Add these columns, or replace those with the same names, each computed from the previous columns."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
@@ -224,8 +224,9 @@ class Stream(MigrationHints):
     def map_in_pandas(self, function: PandasFunction, schema: StructType | str) -> DataStream:
         """Transform pandas DataFrames by a function that runs in Python processes of the executors.
 
-        The function receives an iterator over a part of a batch and yields DataFrames of `schema`, a StructType or DDL.
-        They use nullable types for integers and booleans, Arrow types for lists, maps and structs, and UTC for times.
+        The function receives an iterator over DataFrames, each with some rows of a batch, and yields DataFrames of
+        `schema`, a StructType or DDL. They use nullable types for integers and booleans, Arrow types for lists, maps
+        and structs, and UTC for times.
         """
         return self._transformed(
             f"map_in_pandas({function_name(function)})",
@@ -235,7 +236,7 @@ class Stream(MigrationHints):
     mapInPandas = map_in_pandas
 
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
-        """Transform Arrow record batches by a function: `map_in_pandas` without the conversion to pandas."""
+        """Transform Arrow record batches by a function, as in `map_in_pandas` but without converting to pandas."""
         return self._transformed(
             f"map_in_arrow({function_name(function)})",
             lambda _: partial(functions.map_in_arrow, function=checked_sendable(function), schema=schema),
@@ -250,20 +251,20 @@ class Stream(MigrationHints):
         how: str = "inner",
         refresh: Duration | None = None,
     ) -> DataStream:
-        """Join every batch with a DataFrame that does not change, or with `refresh` one that may change.
+        """Join every batch with a static DataFrame, or with `refresh` with one that may change.
 
         `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
         batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
         rows each time, because a restarted job reads it again.
 
-        With `refresh`, for example `"10min"`, its rows are retained for that time, by the clock of this machine, and
-        read again for the first batch after it, including the list of files. Each batch is joined with one version, and
-        every row is emitted once; which version it is joined with may differ between runs.
+        With `refresh`, for example `"10min"`, the rows of the DataFrame are retained for that time, by the clock of
+        this machine. For the first batch after that they are read again, including the list of files. Each batch is
+        joined with one version, and every row is emitted once; another run may join it with another version.
 
         Raises:
             DurationError: `refresh` is not a positive duration.
-            StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
-                the kind of join is none of these.
+            StreamTypeError: the columns do not fit, both sides have a column with the same name that is not in `on`, or
+                `how` is another join type.
         """
 
         refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
@@ -316,12 +317,11 @@ class Stream(MigrationHints):
         )
 
     def process(self, function: ProcessFunction, output: StructType | str) -> DataStream:
-        """Call a function for every row; it emits rows with the columns `output`, for example `"id bigint, reason
-        string"`.
+        """Call a function for every row; it emits rows with the columns `output`, such as `"id bigint, reason string"`.
 
-        A copy of the function is opened and closed immediately as a check. In a job it is pickled and opened in Spark's
-        Python workers. `get_side_output(tag)` returns the rows that it writes to a side output. The rows have the event
-        time of this stream if they contain its column.
+        A copy of the function is opened and closed immediately as a check. In a job the function is pickled and opened
+        in Spark's Python workers. `get_side_output(tag)` returns the rows that it writes to a side output. The emitted
+        rows have the event time of this stream if they contain its column.
 
         Raises:
             ProgramError: `function` is not a ProcessFunction.
@@ -338,7 +338,7 @@ class Stream(MigrationHints):
     def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Connect this stream with another one, which may have different columns, so that one function reads both.
 
-        If the other one is broadcast, as by `rules.broadcast(descriptor)`, each subtask receives all of its rows.
+        If the other stream is broadcast, as by `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
         Raises:
             ProgramError: `other` is not a stream, or belongs to another environment or job.
@@ -375,8 +375,9 @@ class DataStream(Stream, OperatorSettings):
     """The rows that one operator, or a union of several, emits.
 
     By default rows are forwarded, or rebalanced if the parallelism changes. A partitioner such as `rebalance` adds no
-    operator: it sets how the next operator receives the rows; the last one that is called applies, including `key_by`.
-    Rows of a changelog are not rebalanced but hashed by its keys, so that rows of the same key stay in order.
+    operator: it sets how the next operator receives the rows. Only the last call of a partitioner, including `key_by`,
+    has an effect. Rows of a changelog are not rebalanced but hashed by its keys, so that rows of the same key stay in
+    order.
     """
 
     _hint_tables = ("data_stream", "every_stream")
@@ -384,11 +385,11 @@ class DataStream(Stream, OperatorSettings):
     def union(self, *others: DataStream) -> DataStream:
         """Return the rows of this stream and of others with the same columns, in no particular order.
 
-        A union is not an operator, as in Flink: its reader has an input from each stream, and its event time is that of
-        the slowest. The union has an event time if all streams have theirs in the same column.
+        As in Flink, a union is not an operator: the next operator has an input from each stream, and its watermark is
+        that of the slowest input. The union has an event time if all streams have theirs in the same column.
 
         Raises:
-            ProgramError: no other stream is given, or one belongs to another environment or job.
+            ProgramError: no other stream is given, or a stream belongs to another environment or job.
             StreamTypeError: the columns differ in name, type or order, or an argument is not a DataStream.
         """
         if not others:
@@ -417,10 +418,10 @@ class DataStream(Stream, OperatorSettings):
         """Return the rows that this operator emits to the side output `tag`.
 
         A function emits them by `ctx.output(tag, row)`, with the columns of the tag. Windows with
-        `side_output_late_data(tag)` emit late rows, in the form in which they entered the windows.
+        `side_output_late_data(tag)` emit late rows unchanged.
 
         Raises:
-            ProgramError: the operator has no side output of this tag, or the tag does not declare its columns.
+            ProgramError: the operator has no side output with this tag, or the tag does not declare its columns.
         """
         check_tag("get_side_output", tag)
         if self.flow.side_outputs is None:
@@ -431,8 +432,7 @@ class DataStream(Stream, OperatorSettings):
         return SideOutputDataStream(self.flow.emitted(*self.flow.side_outputs.add_reader(self.flow.program, tag)))
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
-        """Partition the stream so that rows with equal values of these columns go to the same subtask of the next
-        operator.
+        """Partition the stream by columns: rows with equal values go to the same subtask of the next operator.
 
         Raises:
             ProgramError: no column is given.
@@ -443,7 +443,7 @@ class DataStream(Stream, OperatorSettings):
         return KeyedStream(self.flow.keyed(columns))
 
     def forward(self) -> DataStream:
-        """Send each batch to the subtask of the same number; requires equal parallelisms."""
+        """Send each batch to the subtask with the same index; requires equal parallelisms."""
         return DataStream(self.flow.partitioned(ShipStrategy.FORWARD))
 
     def rebalance(self) -> DataStream:
@@ -451,7 +451,7 @@ class DataStream(Stream, OperatorSettings):
         return DataStream(self.flow.partitioned(ShipStrategy.REBALANCE))
 
     def rescale(self) -> DataStream:
-        """Distribute the batches round-robin over a subset of the subtasks, so that each subtask has few partners."""
+        """Distribute the batches round-robin over a subset of the subtasks, so that each subtask has few channels."""
         return DataStream(self.flow.partitioned(ShipStrategy.RESCALE))
 
     def shuffle(self) -> DataStream:
@@ -467,7 +467,8 @@ class DataStream(Stream, OperatorSettings):
     def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
         """Send every batch to all subtasks.
 
-        With descriptors the result is for `connect(...)`: the function there stores its rows in these broadcast states.
+        With descriptors the result can be passed to `connect(...)`, whose function stores the rows in these broadcast
+        states.
 
         Raises:
             ProgramError: an argument is not a MapStateDescriptor, or two have the same name.
@@ -498,22 +499,22 @@ class DataStream(Stream, OperatorSettings):
         how: str = "inner",
         refresh: Duration | None = None,
     ) -> JoinedStreams[WindowJoined] | DataStream:
-        """Join with another stream by window, or every batch with a DataFrame, which may change with `refresh`.
+        """Join with another stream by window, or join every batch with a DataFrame, which may change with `refresh`.
 
         For a stream, continue with `.where(*keys).equal_to(*keys).window(windows).select(*columns)`. For a DataFrame,
         `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
         batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
         rows each time, because a restarted job reads it again.
 
-        With `refresh`, for example `"10min"`, its rows are retained for that time, by the clock of this machine, and
-        read again for the first batch after it, including the list of files. Each batch is joined with one version, and
-        every row is emitted once; which version it is joined with may differ between runs.
+        With `refresh`, for example `"10min"`, the rows of the DataFrame are retained for that time, by the clock of
+        this machine. For the first batch after that they are read again, including the list of files. Each batch is
+        joined with one version, and every row is emitted once; another run may join it with another version.
 
         Raises:
             DurationError: `refresh` is not a positive duration.
             ProgramError: two streams are joined, and `on`, `how` or `refresh` is set.
-            StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
-                the kind of join is none of these.
+            StreamTypeError: the columns do not fit, both sides have a column with the same name that is not in `on`, or
+                `how` is another join type.
         """
         from flykka.api.streams.joins import JoinedStreams, WindowJoined
 
@@ -532,7 +533,7 @@ class DataStream(Stream, OperatorSettings):
         Continue with `.where(*keys).equal_to(*keys).window(windows).apply(function, output)`.
 
         Raises:
-            StreamTypeError: the other one is not a DataStream.
+            StreamTypeError: `other` is not a DataStream.
         """
         from flykka.api.streams.joins import CoGrouped, JoinedStreams
 
@@ -543,14 +544,13 @@ class DataStream(Stream, OperatorSettings):
     def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
         """Assign all rows to windows without keys, as `window` of a keyed stream does per key.
 
-        As in Flink, one subtask computes the windows. That is no bottleneck for aggregates that can be computed in
-        parts: the upstream subtasks aggregate first, and a tumbling or sliding window receives one row of each batch.
-        For everything else that one subtask processes all rows.
+        As in Flink, one subtask computes the windows. This is no bottleneck for aggregates that can be combined from
+        partial aggregates: the upstream subtasks aggregate first, and a tumbling or sliding window receives one row per
+        batch. For all other functions, this one subtask processes all rows.
 
         Raises:
             ProgramError: `assigner` is not a window assigner.
-            StreamTypeError: event-time windows on a stream without event time, or whose event-time column was
-                dropped.
+            StreamTypeError: event-time windows on a stream without event time, or whose event-time column was dropped.
         """
         from flykka.api.streams.windowed_stream import AllWindowedStream
 
@@ -567,12 +567,12 @@ class DataStream(Stream, OperatorSettings):
         return AllWindowedStream(self.flow.in_one_subtask(), count_windows(size, slide))
 
     def drop_duplicates(self, columns: str | Sequence[str] | None = None, within: Duration | None = None) -> DataStream:
-        """Keep the first row of those with equal values in some columns, or (None) in all; it is emitted at once.
+        """Keep the first of all rows with equal values in some columns, by default in all, and emit it at once.
 
-        Without `within` every row is remembered forever: the state grows with every new one. With it, for example `"1
-        day"`, rows are compared by event time: a row is dropped if it is earlier than the row that was kept, or later
-        by less than `within`. A row that was kept is forgotten when the watermark is `within` past it. Therefore late
-        rows are dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
+        Without `within` every kept row is remembered forever, so the state grows. With it, for example `"1 day"`, rows
+        are compared by event time: a row is dropped if it is earlier than the kept row, or later by less than `within`.
+        A kept row is forgotten when the watermark is `within` past it. Therefore late rows are dropped and counted, as
+        by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
             ProgramError: no column is given, or `within` is not a positive duration.
@@ -585,13 +585,13 @@ class DataStream(Stream, OperatorSettings):
     def assign_timestamps_and_watermarks(self, strategy: WatermarkStrategy) -> DataStream:
         """Assign the event time that the strategy defines, and generate watermarks at this operator.
 
-        Use it for an event time that is computed, or whose column the source does not declare. The event-time column is
-        that of `with_timestamp_column(...)`, by default the current one. As in Flink, watermarks from upstream are
-        dropped, except at the end of the input. The operator starts a new task, which processes batches as they were
-        produced: an event time declared at the source saves this step.
+        Use this for an event time that is computed, or whose column the source does not declare. The event-time column
+        is that of `with_timestamp_column(...)`, by default the current one. As in Flink, watermarks from upstream are
+        dropped, except at the end of the input. The operator starts a new task, which processes batches in the order in
+        which they were produced. An event time that is declared at the source saves this task.
 
         Raises:
-            ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator is not.
+            ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator cannot do.
             StreamTypeError: the column does not exist or is not a timestamp, no column is set and there is no event
                 time; or the condition of punctuated watermarks does not fit the rows.
         """
@@ -602,8 +602,8 @@ class DataStream(Stream, OperatorSettings):
 
         The first job that reads the stream computes its rows and writes them as parquet files into a folder next to the
         checkpoints. When it has finished, later jobs read them from there, in no particular order, without running the
-        upstream operators. If they are missing, because that job failed, the files were deleted or `invalidate()` was
-        called, the next job computes them again. They are deleted when the environment is closed.
+        upstream operators. If the files are missing because that job failed, they were deleted or `invalidate()` was
+        called, the next job computes them again. The files are deleted when the environment is closed.
 
         Raises:
             ProgramError: the stream is a changelog of upserts, which depends on the order of the rows.
@@ -611,18 +611,17 @@ class DataStream(Stream, OperatorSettings):
         return CachedDataStream(operators.cache(self.flow))
 
     def with_broadcast_set(self, stream: DataStream, name: str) -> Self:
-        """Make all rows of a bounded stream available to functions of this operator:
-        `ctx.get_broadcast_variable(name)`.
+        """Make all rows of a bounded stream available to the operator's functions: `ctx.get_broadcast_variable(name)`.
 
         The operator starts when the stream has ended, and every subtask has its rows, as dicts in no particular order,
-        from `open` on. They are stored in checkpoints, so that they are the same after a restart and in a job that
-        restores one. In a streaming program, the stream and the operators upstream of it may feed only broadcast
-        variables. While the program is being defined and the function is try_on_prototype, the variable is empty.
+        from `open` on. The rows are stored in checkpoints, so that they are the same after a restart and in a job that
+        restores a checkpoint. In a streaming program, the stream and the operators upstream of it may feed only
+        broadcast variables. While the program is being defined and the function is tried on the prototype, the variable
+        is empty.
 
         Raises:
-            ProgramError: this is no operator with a function that has a context; `stream` does not belong to this
-                program, is unbounded, or depends on this operator; or the operator has a variable of this name
-                already.
+            ProgramError: the operator has no function with a context, or already has a variable with this name; or
+                `stream` does not belong to this program, is unbounded, or depends on this operator.
         """
         operator = self.flow.operator
         if not isinstance(name, str) or not name.strip():
@@ -636,18 +635,18 @@ class DataStream(Stream, OperatorSettings):
 
 
 class SideOutputDataStream(DataStream):
-    """The rows that an operator emits to a side output. Its settings are those of the operator, whose tasks run it."""
+    """The rows that an operator emits to a side output. Its settings are those of the operator."""
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Raise `ProgramError`: the parallelism is that of the operator."""
+        """Raise `ProgramError`, because a side output has the parallelism of its operator."""
         raise self._setting_of_operator("parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Raise `ProgramError`: the maximum parallelism is that of the operator."""
+        """Raise `ProgramError`, because a side output has the maximum parallelism of its operator."""
         raise self._setting_of_operator("maximum parallelism")
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Raise `ProgramError`: the slot sharing group is that of the operator."""
+        """Raise `ProgramError`, because a side output has the slot sharing group of its operator."""
         raise self._setting_of_operator("slot sharing group")
 
     def _setting_of_operator(self, what: str) -> ProgramError:
@@ -658,7 +657,7 @@ class SideOutputDataStream(DataStream):
 class CachedDataStream(DataStream):
     """A stream cached by `cache()`: the first batch job that reads it writes its rows, which later batch jobs read.
 
-    It can be used in every program of its environment that is defined after it.
+    All later programs of the environment can use it.
     """
 
     _next_step = "preview() shows first rows; where, select, key_by, ... continue, in this job and in later ones"
@@ -670,8 +669,8 @@ class CachedDataStream(DataStream):
     def invalidate(self) -> None:
         """Release the cached rows: the next job that reads the stream computes them again.
 
-        Running jobs that read them continue, and the rows are deleted when these jobs have ended. Without cached rows
-        this does nothing.
+        Running jobs that read the rows continue, and the rows are deleted when these jobs have ended. Without cached
+        rows this does nothing.
         """
         self.flow.program.cached.invalidate(self.flow.inputs[0].source)
 

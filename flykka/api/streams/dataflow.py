@@ -1,7 +1,7 @@
-"""The rows at one point of a program: the value that each stream class wraps with methods of its own.
+"""Dataflow: the rows at one point of a program, wrapped by each stream class, which adds its methods.
 
 Functions that add operators take dataflows and return the dataflow that the operator emits. They do not depend on
-stream classes, and a stream is created from a dataflow alone.
+stream classes, and a stream can be created from a dataflow alone.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dataflow:
-    """Rows of a program, which operators can read. Its text names where the rows come from, for messages.
+    """Rows of a program that operators can read. The `str` of a dataflow names the origin of the rows, for messages.
 
     `inputs` are the operators that emit the rows, several for a union, each with the partitioning for the next
-    operator. `keys` are the columns by which the rows are partitioned, empty without `key_by`. Only the dataflow of an
-    operator has `side_outputs`. Operators that read the rows have at most `parallelism_limit` subtasks.
+    operator. `keys` are the columns by which the rows are partitioned, empty without `key_by`. Only the dataflow that
+    an operator returns has `side_outputs`. Operators that read the rows have at most `parallelism_limit` subtasks.
     """
 
     program: Program
@@ -81,7 +81,7 @@ class Dataflow:
 
     def add_operator(self, name: str, code: OperatorCode, inputs: tuple[Input, ...] | None = None) -> Transformation:
         """Add an operator that reads these rows, or `inputs`."""
-        # Only the head of a chain receives watermarks and timers. An aggregation follows an exchange anyway.
+        # Only the head of a chain receives watermarks and timers. An aggregation always follows an exchange.
         is_head = code.is_head and not isinstance(code, AggregateCode)
         operator = Transformation(
             kind=code.kind,
@@ -98,7 +98,7 @@ class Dataflow:
     def emitted(
         self, operator: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
     ) -> Dataflow:
-        """Return the rows that an operator of the same program emits."""
+        """Return the dataflow that an operator of the same program emits."""
         inputs = (Input(source=operator),)
         return Dataflow(program=self.program, inputs=inputs, type=row_type, side_outputs=side_outputs)
 
@@ -135,10 +135,10 @@ class Dataflow:
         return Dataflow(program=self.program, inputs=inputs, type=self.type, keys=columns)
 
     def united(self, others: tuple[Dataflow, ...]) -> Dataflow:
-        """Return the rows of all, with the event time and changelog that they have in common.
+        """Return the union of all rows, with the event time and changelog that they have in common.
 
         Raises:
-            ProgramError: one belongs to another program.
+            ProgramError: a dataflow belongs to another program.
             StreamTypeError: the columns differ in name, type or order.
         """
         for other in others:
@@ -161,7 +161,7 @@ class Dataflow:
 
 
 def _ordered(inputs: Iterable[Input], changelog: Changelog) -> tuple[Input, ...]:
-    """Attach the changelog keys to the inputs: rows of equal keys must stay in order if the parallelism changes."""
+    """Set the changelog keys of the inputs, so that rows with equal keys stay in order if the parallelism changes."""
     keys = changelog.keys
     columns = None if keys is None else tuple(map(ddl_name, keys)) or (only_key(),)
     code = None if columns is None else KeyByCode(columns=columns)

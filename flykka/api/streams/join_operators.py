@@ -55,15 +55,15 @@ class Sides:
         return f"{self.left} with {self.right}"
 
     def check_program(self, verb: str) -> None:
-        """Raise `ProgramError` if the two belong to different environments or jobs."""
+        """Raise `ProgramError` if the dataflows belong to different environments or jobs."""
         check_one_program(f"{verb} of {self}", self.left.program, self.right.program)
 
     def check_timed(self, verb: str) -> None:
-        """Refuse sides that cannot be joined by event time.
+        """Check that the sides can be joined by event time.
 
         Raises:
-            ProgramError: they belong to different environments or jobs.
-            StreamTypeError: one has no event time.
+            ProgramError: the sides belong to different environments or jobs.
+            StreamTypeError: a side has no event time.
         """
         self.check_program(verb)
         for each in (self.left, self.right):
@@ -83,11 +83,11 @@ def check_append_only(what: str, flow: Dataflow) -> None:
 
 
 def check_versions(sides: Sides) -> None:
-    """Refuse sides for a temporal join unless the right one is a stream of versions.
+    """Check that the right side of a temporal join is a stream of versions.
 
     Raises:
-        ProgramError: they belong to different environments or jobs.
-        StreamTypeError: one has no event time, the left rows are upserts, or the right side is not keyed by the
+        ProgramError: the sides belong to different environments or jobs.
+        StreamTypeError: a side has no event time, the left rows are upserts, or the right side is not keyed by the
             keys of its changelog.
     """
     sides.check_timed("temporal_join")
@@ -103,8 +103,6 @@ def check_versions(sides: Sides) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinSettings:
-    """The settings of a window join, without its output columns."""
-
     windows: PeriodicEventTimeWindows
     outer: frozenset[Side] = frozenset()
     condition: Column | str | None = None
@@ -112,8 +110,6 @@ class WindowJoinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalJoinSettings:
-    """The settings of an interval join, without its output columns."""
-
     interval: Interval
     outer: frozenset[Side] = frozenset()
     condition: Column | str | None = None
@@ -123,23 +119,19 @@ class IntervalJoinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularJoinSettings:
-    """The settings of a regular join, without its output columns."""
-
     time_to_live_ms: int | None = None
     condition: Column | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinSettings:
-    """The settings of a temporal join, without its output columns."""
-
     is_outer: bool = False
     condition: Column | str | None = None
     tag: OutputTag | None = None
 
 
 def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join two rows of the same window into a row of these columns.
+    """Join each pair of rows in the same window into a row of these columns.
 
     Raises:
         ProgramError: no column is given.
@@ -169,7 +161,7 @@ def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Colum
 def co_group(
     sides: Sides, windows: PeriodicEventTimeWindows, function: CoGroupFunction, output: StructType | str
 ) -> Dataflow:
-    """Call a function with the rows of both sides of each key and window.
+    """Call a function with the rows of both sides for each key and window.
 
     Raises:
         StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
@@ -202,7 +194,7 @@ def co_group(
 
 
 def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join two rows whose times are within the interval into a row of these columns.
+    """Join each pair of rows whose times are within the interval into a row of these columns.
 
     Raises:
         ProgramError: no column is given, the interval is empty, an outer join has a timestamp column, or late
@@ -250,7 +242,7 @@ def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
 
 
 def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join two rows of equal keys, whenever they arrive, into a row of these columns.
+    """Join each pair of rows with equal keys, whenever they arrive, into a row of these columns.
 
     Raises:
         ProgramError: no column is given.
@@ -281,7 +273,7 @@ def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Col
 
 
 def temporal_join(sides: Sides, settings: TemporalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join a left row and its version into a row of these columns.
+    """Join each left row and its version into a row of these columns.
 
     Raises:
         ProgramError: no column is given.

@@ -1,7 +1,7 @@
-"""Builders of joins of two streams, until `select` or `apply` defines the output.
+"""Builders for joins of two streams, until `select` or `apply` defines the output.
 
-Streams are joined by window (`join`, `co_group`); keyed streams are joined by interval (`interval_join`), without a
-bound in time (`regular_join`) and with the version of a key (`temporal_join`).
+Streams are joined by window (`join`, `co_group`). Keyed streams are joined by interval (`interval_join`), without a
+time bound (`regular_join`), or with the version of a key (`temporal_join`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Settings = TypeVar(
 )
 
 Windowed: TypeAlias = Callable[[Sides, PeriodicEventTimeWindows], W]
-"""Creates the builder that follows `window(...)`."""
+"""Creates the builder that `window(...)` returns."""
 
 
 class JoinedStreams(MigrationHints, Generic[W]):
@@ -76,7 +76,7 @@ class Where(MigrationHints, Generic[W]):
         self._windowed = windowed
 
     def equal_to(self, *keys: Column | str) -> EqualTo[W]:
-        """Set the join keys of the right stream, as many as of the left one, of the same types.
+        """Set the join keys of the right stream: as many as for the left stream, with the same types.
 
         Raises:
             ProgramError: no column is given, or the streams belong to different environments or jobs.
@@ -97,10 +97,10 @@ class EqualTo(MigrationHints, Generic[W]):
         self._windowed = windowed
 
     def window(self, windows: PeriodicEventTimeWindows) -> W:
-        """Join rows that are in the same tumbling or sliding window of event time.
+        """Join rows that are in the same tumbling or sliding event-time window.
 
         Raises:
-            ProgramError: the windows are of another kind.
+            ProgramError: the windows have another type.
         """
         if not isinstance(windows, PeriodicEventTimeWindows):
             raise ProgramError(
@@ -126,21 +126,21 @@ class Joined(MigrationHints, Generic[Settings]):
 
 
 class OuterJoined(Joined[Settings]):
-    """A join of two keyed streams that may be outer."""
+    """A join of two keyed streams that may be an outer join."""
 
     def left_outer(self) -> Self:
-        """Emit left rows without a match too, with nulls for the right side.
+        """Also emit left rows without a match, with nulls for the right side.
 
         Such a row is emitted when the watermark has passed everything that could match it.
         """
         return self._with(outer=frozenset([Side.LEFT]))
 
     def right_outer(self) -> Self:
-        """Emit right rows without a match too; see `left_outer`."""
+        """Also emit right rows without a match; see `left_outer`."""
         return self._with(outer=frozenset([Side.RIGHT]))
 
     def full_outer(self) -> Self:
-        """Emit rows of both sides without a match too; see `left_outer`."""
+        """Also emit rows of both sides without a match; see `left_outer`."""
         return self._with(outer=frozenset(Side))
 
 
@@ -180,13 +180,13 @@ class CoGrouped(MigrationHints):
     def apply(self, function: CoGroupFunction, output: StructType | str) -> DataStream:
         """Call `function(left, right)` for each key and window when the window ends; it returns the output rows.
 
-        All three are pandas DataFrames, with the types of `map_in_pandas`. Each side has `window_start` and
-        `window_end`, then its own columns; it may be empty. Results have the columns of `output`, and
-        an event time if `window_end` is one of them.
+        `left`, `right` and the result are pandas DataFrames, with the types of `map_in_pandas`. Each side has
+        `window_start` and `window_end`, then its own columns; it may be empty. Results have the columns of `output`,
+        and an event time if `window_end` is one of them.
 
         Raises:
-            StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
-                the streams differ in number or type.
+            StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of the
+                streams differ in number or type.
         """
         return DataStream(co_group(self._sides, self._windows, function, output))
 
@@ -232,9 +232,9 @@ class IntervalJoined(OuterJoined[IntervalJoinSettings]):
         return self._with(interval=replace(self._settings.interval, is_upper_inclusive=False))
 
     def with_timestamp_column(self, name: str) -> IntervalJoined:
-        """Add the later of the two event times to results, as their event time, so that windows may follow.
+        """Add the later of the two event times as a column, which is the event time of the results.
 
-        Without it results have no event time.
+        Without this column results have no event time, so windows cannot follow.
         """
         return self._with(time_column=name)
 
@@ -312,7 +312,7 @@ class TemporalJoined(Joined[TemporalJoinSettings]):
     _hint_tables = ("temporal_join",)
 
     def left_outer(self) -> TemporalJoined:
-        """Emit left rows without a version too, with nulls for the right side."""
+        """Also emit left rows without a version, with nulls for the right side."""
         return self._with(is_outer=True)
 
     def on(self, condition: Column | str) -> Self:

@@ -47,10 +47,11 @@ class KeyedStream(Stream):
     def process(self, function: KeyedProcessFunction | ProcessFunction, output: StructType | str) -> DataStream:
         """Call a function for every row, with state and timers of its key; it emits rows with the columns `output`.
 
-        Otherwise it works as `process` of a stream without keys. A copy of the function is opened to find its states.
+        In all other respects this works as `process` of a stream without keys. A copy of the function is opened to find
+        its states.
 
         Raises:
-            ProgramError: `function` is of another kind.
+            ProgramError: `function` has another type.
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         if not isinstance(function, KeyedProcessFunction):
@@ -62,7 +63,7 @@ class KeyedStream(Stream):
 
         As in Flink, every batch emits one row for each key that it contains, with the aggregates of all rows so far.
         The result is therefore a changelog of upserts by the keys, as `flykka plan` shows. The state of the aggregates
-        exists as long as the job, and is part of its checkpoints. The result has no event time.
+        never expires, and is part of the job's checkpoints. The result has no event time.
 
         Raises:
             ProgramError: no column is given.
@@ -74,8 +75,7 @@ class KeyedStream(Stream):
         return DataStream(operators.aggregate(self.flow, f"aggregate({format_columns(*columns)})", columns))
 
     def count(self, name: str = "count") -> DataStream:
-        """Count the rows of each key so far; results have the keys, then the count in the column `name`. See
-        `aggregate`.
+        """Count the rows of each key so far, in the column `name` after the keys. See `aggregate`.
 
         Raises:
             ProgramError: `name` is not a name.
@@ -86,8 +86,7 @@ class KeyedStream(Stream):
         return DataStream(operators.aggregate(self.flow, f"count({name})", (counted_rows(name),)))
 
     def sum(self, *columns: str) -> DataStream:
-        """Add up columns per key so far; results have the keys, then the sums under the names of the columns. See
-        `aggregate`.
+        """Add up columns per key so far, under the same names after the keys. See `aggregate`.
 
         Raises:
             ProgramError: no column is given.
@@ -107,19 +106,19 @@ class KeyedStream(Stream):
         """Reduce all rows of each key so far to one: `function(reduced, row)` returns the next `reduced`.
 
         Rows are dicts by column name, and the result has the same columns. The first row of a key is the initial
-        `reduced`. Spark's Python workers call the function row by row; `aggregate(...)` is many times faster where it
-        suffices. The result has no event time.
+        `reduced`. Spark's Python workers call the function row by row; where `aggregate(...)` suffices, it is many
+        times faster. The result has no event time.
 
         Raises:
             ProgramError: `function` is not a function.
-            StreamTypeError: it cannot be pickled.
+            StreamTypeError: the function cannot be pickled.
         """
         return DataStream(operators.reduce(self.flow, function))
 
     def min_by(self, column: str) -> DataStream:
         """Return the row of each key so far with the minimum of a column; the first one if there are several.
 
-        A null counts only if it is null in all rows of the key. The result has no event time.
+        Nulls are ignored unless all rows of the key are null. The result has no event time.
 
         Raises:
             ProgramError: `column` is not a name.
@@ -143,21 +142,22 @@ class KeyedStream(Stream):
     ) -> DataStream:
         """Call `function(rows, state)` once per batch for all its rows; it returns the output and the new state.
 
-        `rows` are the rows of all keys in the batch, grouped by key, in order of arrival within a key, with the key
-        columns added if they are not columns of the rows. `state` has one row for each of these keys: the key columns,
-        then the columns `state`, for example `"n bigint, last timestamp"`, which are null for a key without state. Both
-        are `pyarrow.Table`s, or with `frames="pandas"` pandas DataFrames with the types of `map_in_pandas`; the
-        function may return either, or None for no rows.
+        `rows` are the rows of all keys in the batch, grouped by key, in order of arrival within a key. Key columns are
+        added if the rows do not contain them. `state` has one row for each of these keys: the key columns, then the
+        columns `state`, for example `"n bigint, last timestamp"`, which are null for a key without state. Both are
+        `pyarrow.Table`s, or with `frames="pandas"` pandas DataFrames with the types of `map_in_pandas`. The function
+        may return either type, or None for no rows.
 
-        The output has the columns `output`. The new state has the same columns as the state. Keys that are missing from
-        it keep their state, and a key whose state columns are all null loses its state.
+        The output has the columns `output`. The new state has the same columns as the state. Keys that the new state
+        does not contain keep their state, and a key whose state columns are all null loses its state.
 
-        For timers, `timer` is the timestamp column of the state that contains the time of each key's timer, or null.
-        When the watermark reaches it, `on_timer(state)` is called with the state of all keys whose timers are due, and
-        also returns output and new state. The timer is then reset to null, unless the new state has a later time.
+        For timers, `timer` names a timestamp column of the state that contains the time of each key's timer, or null.
+        When the watermark reaches that time, `on_timer(state)` is called with the state of all keys whose timers are
+        due. It also returns output and new state. The timer is then reset to null, unless the new state has a later
+        time.
 
-        A pickled copy of the function is called in Spark's Python workers: attributes that it sets are in no
-        checkpoint. Each subtask calls it for its own keys. The rows have the event time of this stream if they contain
+        A pickled copy of the function is called in Spark's Python workers, so attributes that it sets are not part of
+        checkpoints. Each subtask calls it for its own keys. The rows have the event time of this stream if they contain
         its column.
 
         Raises:
@@ -173,8 +173,8 @@ class KeyedStream(Stream):
     def window(self, assigner: WindowAssigner) -> WindowedStream:
         """Assign the rows of each key to windows.
 
-        These are tumbling, sliding or session windows of event time or processing time, `GlobalWindows` with a trigger,
-        or those of a subclass of `WindowAssigner`.
+        The windows are tumbling, sliding or session windows of event time or processing time, `GlobalWindows` with a
+        trigger, or those of a subclass of `WindowAssigner`.
 
         Raises:
             ProgramError: `assigner` is not a window assigner.
@@ -186,8 +186,9 @@ class KeyedStream(Stream):
     def count_window(self, size: int, slide: int | None = None) -> WindowedStream:
         """Assign the rows of each key to windows of `size` rows.
 
-        The windows follow each other. With a `slide`, a window of the last `size` rows, or fewer at the start, fires
-        every `slide` rows. A window that is not full at the end of the stream does not fire.
+        Without `slide`, each window begins after the last row of the previous one. With `slide`, a window of the last
+        `size` rows, or fewer at the start, fires every `slide` rows. A window that is not full at the end of the stream
+        does not fire.
 
         Raises:
             ProgramError: a number is below 1.
@@ -195,28 +196,27 @@ class KeyedStream(Stream):
         return WindowedStream(self.flow, count_windows(size, slide))
 
     def interval_join(self, other: KeyedStream) -> IntervalJoin:
-        """Join with another keyed stream: rows of equal keys match if their event times are close.
+        """Join with another keyed stream: rows with equal keys match if their event times are close.
 
         Continue with `.between(lower, upper)` for the bounds and `.select(*columns)` for the output.
 
         Raises:
-            ProgramError: the other stream belongs to another environment or job.
-            StreamTypeError: it has no keys, or one of the two has no event time.
+            ProgramError: `other` belongs to another environment or job.
+            StreamTypeError: `other` is not keyed, or one of the streams has no event time.
         """
         sides = self._sides_with("interval_join", other)
         sides.check_timed("interval_join")
         return IntervalJoin(sides)
 
     def regular_join(self, other: KeyedStream) -> RegularJoined:
-        """Join with another keyed stream: rows of equal keys match whenever they arrive, as in SQL without a bound in
-        time.
+        """Join with another keyed stream: rows with equal keys match whenever they arrive, as in a regular join of SQL.
 
         Continue with `.select(*columns)` for the output. Both sides are stored forever, unless `.time_to_live(...)` is
         set.
 
         Raises:
-            ProgramError: the other stream belongs to another environment or job.
-            StreamTypeError: it has no keys, or one of the two is a changelog of upserts.
+            ProgramError: `other` belongs to another environment or job.
+            StreamTypeError: `other` is not keyed, or one of the streams is a changelog of upserts.
         """
         sides = self._sides_with("regular_join", other)
         sides.check_program("regular_join")
@@ -227,15 +227,15 @@ class KeyedStream(Stream):
     def temporal_join(self, versions: KeyedStream) -> TemporalJoined:
         """Join each row with the version of its key in another keyed stream that was valid at the row's event time.
 
-        That is the row of the key with the latest event time that is not after the row's. Continue with
-        `.select(*columns)` for the output; `.left_outer()` emits rows without a version too. If `versions` can be
-        deleted (`changelog.row_kind`), the key has no version from the time of the deletion. Rows wait until the
-        watermark of both streams has reached their time.
+        This version is the row with the same key and the latest event time that is not after that of the joined row.
+        Continue with `.select(*columns)` for the output; `.left_outer()` also emits rows without a version. If
+        `versions` contains deletes (`changelog.row_kind`), the key has no version from the time of the delete on. Rows
+        wait until the watermark of both streams has reached their time.
 
         Raises:
-            ProgramError: the other stream belongs to another environment or job.
-            StreamTypeError: it has no keys, or not those of its changelog; one of the two has no event time; or this
-                stream is a changelog of upserts.
+            ProgramError: `versions` belongs to another environment or job.
+            StreamTypeError: `versions` is not keyed, or not by the keys of its changelog; a stream has no event time;
+                or this stream is a changelog of upserts.
         """
         sides = self._sides_with("temporal_join", versions)
         check_versions(sides)

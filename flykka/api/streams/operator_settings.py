@@ -1,4 +1,4 @@
-"""Settings of one operator, set after its declaration: its names, its parallelism, its slots."""
+"""Settings of one operator, which are set after its declaration: its names, parallelism, slots and chaining."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 class OperatorSettings:
-    """Settings of the operator that a stream or sink represents. All raise `ProgramError` if there is no operator."""
+    """Settings of the operator that emits a stream or writes a sink. All raise `ProgramError` without an operator."""
 
     flow: Dataflow
 
@@ -31,11 +31,11 @@ class OperatorSettings:
         return self
 
     def uid(self, uid: str) -> Self:
-        """Set the permanent id of the operator, by which its state is found.
+        """Set the permanent id of the operator, which identifies its state in checkpoints.
 
         Raises:
             DuplicateUidError: another operator has the uid.
-            ProgramError: it is empty.
+            ProgramError: the uid is empty.
         """
         self.flow.program.set_uid(self.flow.operator, uid)
         return self
@@ -43,8 +43,8 @@ class OperatorSettings:
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
         """Set the number of subtasks of the operator; `"auto"` uses the available slots (`PARALLELISM_AUTO_MAX`).
 
-        These are the slots with which the cluster started, divided evenly among the slot sharing groups that use
-        `"auto"`, up to the operator's limit.
+        With `"auto"`, the slots with which the cluster started are divided evenly among the slot sharing groups that
+        use `"auto"`, up to the operator's limit.
 
         Raises:
             ProgramError: the number is below 1, or above 1 for an operator that runs in one subtask only.
@@ -57,7 +57,7 @@ class OperatorSettings:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups of the operator, which limits its parallelism forever.
+        """Set the number of key groups of the operator, which is a permanent limit of its parallelism.
 
         Raises:
             ProgramError: the number is below 1.
@@ -69,8 +69,8 @@ class OperatorSettings:
     def slot_sharing_group(self, group: str) -> Self:
         """Set the slot sharing group: subtasks share slots only with those of the same group.
 
-        The default is the group of the inputs if they have the same one, else "default". A job needs as many slots for
-        each group as the largest parallelism in it.
+        The default is the group of the inputs if they all have the same one, else "default". A job needs as many slots
+        for each group as the group's largest parallelism.
 
         Raises:
             ProgramError: the name is empty.
@@ -81,11 +81,11 @@ class OperatorSettings:
     def set_resources(
         self, cpu: float | None = None, memory: MemorySize | None = None, managed_memory: MemorySize | None = None
     ) -> Self:
-        """Set the cores, memory, and managed memory for state that the slot of each subtask must have at least.
+        """Set the minimum cores, memory, and managed memory (for state) of the slots of the operator's subtasks.
 
         Operators that run in the same task, or share a slot, need the sum of their resources. A slot of that size is
-        allocated if the TaskManagers have declared their resources; a resource that no operator sets has the size of an
-        equal share.
+        allocated if the TaskManagers have declared their resources. For a resource that no operator sets, the slot gets
+        an equal share.
 
         Raises:
             ProgramError: nothing is set, a value is not a number of cores or a size; or this is a side output, which
@@ -103,8 +103,8 @@ class OperatorSettings:
     def set_co_location_group_key(self, key: str) -> Self:
         """Run the subtasks in the same slots as those of the other operators with this key.
 
-        The operators must be in the same slot sharing group, which puts them in the same slots anyway; with a key the
-        job is refused if they are not.
+        The operators must be in the same slot sharing group. That alone puts them in the same slots if possible; with a
+        key, a job for which this is impossible is refused.
 
         Raises:
             ProgramError: the key is empty.
@@ -113,10 +113,10 @@ class OperatorSettings:
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Set the operator id under which earlier jobs without uids stored the state; `flykka plan` shows it.
+        """Set the operator id under which earlier jobs without uids stored the state; `flykka plan` shows this id.
 
         Raises:
-            ProgramError: it is not an id of 32 hexadecimal digits.
+            ProgramError: `uid_hash` does not consist of 32 hexadecimal digits.
         """
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             raise ProgramError(
@@ -126,12 +126,12 @@ class OperatorSettings:
         return self
 
     def start_new_chain(self) -> Self:
-        """Start a new task with the operator; operators after it may still be chained to it."""
+        """Start a new task with the operator; downstream operators may still be chained to it."""
         self.flow.operator.chaining = ChainingStrategy.HEAD
         return self
 
     def disable_chaining(self) -> Self:
-        """Run the operator in tasks of its own, without chaining on either side."""
+        """Run the operator in its own tasks, without chaining it to its inputs or downstream operators."""
         self.flow.operator.chaining = ChainingStrategy.NEVER
         return self
 

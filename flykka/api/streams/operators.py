@@ -1,4 +1,4 @@
-"""Adds the operators of streams and of keyed streams to a program; those of windows and joins are elsewhere.
+"""Adds the operators of streams and of keyed streams to a program, except those of windows and joins.
 
 Each function takes the rows that the operator reads, and returns those that it emits.
 """
@@ -79,7 +79,7 @@ def transform(
     """Apply a function to each batch.
 
     `make` receives the prototype, checks that the user's arguments fit it, and returns the function of batches.
-    `renamed` maps old to new column names. With `per_batch` the result for a row may depend on the other rows of its
+    `renamed` maps old to new column names. With `per_batch` the result for a row may depend on other rows of the same
     batch.
 
     Raises:
@@ -96,7 +96,7 @@ def transform(
 
 
 def add_sink(flow: Dataflow, sink: Sink) -> Dataflow:
-    """Write the rows; the operator of the result is the sink.
+    """Write the rows to a sink; the operator of the result is the sink.
 
     Raises:
         ProgramError: `sink` is not a sink.
@@ -151,7 +151,7 @@ def processed(
     late_data_tag: OutputTag | None = None,
     event_time: EventTime | None = None,
 ) -> Dataflow:
-    """Add an operator that calls a function; its rows have `event_time`, by default that of its input."""
+    """Add an operator that calls a function; its rows have `event_time`, by default the event time of its input."""
     operator = flow.add_operator(name, code)
     row_type = flow.type if event_time is None else replace(flow.type, event_time=event_time)
     emitted = row_type.of_rows(prototype).emitted_by(code)
@@ -159,21 +159,21 @@ def processed(
 
 
 def function_inputs(flow: Dataflow) -> FunctionInputs:
-    """Return the input of a function of these rows. Raises `PrototypeError` if Python cannot represent them."""
+    """Return the inputs of a function over these rows. Raises `PrototypeError` if Python cannot represent them."""
     return one_input(flow.type.prototype, flow.type.event_time, flow.program.files.resources)
 
 
 def argument_repr(function: object) -> str:
-    """Format a wrong argument for a message."""
+    """Format an invalid argument for a message."""
     return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
 def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflow:
-    """Compute running aggregates of each key.
+    """Compute running aggregates per key.
 
     Raises:
-        StreamTypeError: a column is not an aggregate that can be computed in parts, does not fit the rows, or has the
-            name of another one.
+        StreamTypeError: a column is not an aggregate that can be combined from partial aggregates, does not fit the
+            rows, or has the same name as another column.
     """
     result, plan = try_on_prototype(name, lambda: running(flow.type.prototype, flow.keys, columns))
     code = GroupAggregateCode(plan=plan)
@@ -182,7 +182,7 @@ def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflo
 
 
 def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> Dataflow:
-    """Compute one running aggregate of each column for each key, under the names of the columns.
+    """Compute one running aggregate per column and key, under the names of the columns.
 
     Raises:
         ProgramError: no column is given.
@@ -199,7 +199,7 @@ def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], co
 
 
 def add_aggregates(flow: Dataflow, name: str, code: AggregateCode, *, is_local_first: bool = True) -> Transformation:
-    """Add an aggregation of keyed rows; if `is_local_first`, part of it runs before the exchange."""
+    """Add an aggregation of keyed rows; if `is_local_first`, rows are partially aggregated before the exchange."""
     inputs = flow.inputs
     if is_local_first:
         keys, local_code = KeyByCode(columns=code.plan.keys, of_state=True), LocalAggregateCode(of=code)
@@ -233,7 +233,7 @@ def reduce(flow: Dataflow, function: ReduceFunction[Row] | Callable[[Row, Row], 
 
     Raises:
         ProgramError: `function` is not a function.
-        StreamTypeError: it cannot be pickled.
+        StreamTypeError: the function cannot be pickled.
     """
     if not callable(function) and not isinstance(function, ReduceFunction):
         raise ProgramError(f"reduce after {flow} takes a function of two rows, or a ReduceFunction, not {function!r}")
@@ -263,7 +263,7 @@ def _keyed_rows(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) ->
 
 
 def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within: Duration | None) -> Dataflow:
-    """Keep the first of the rows with equal values in some columns, forever or within a span of event time.
+    """Keep the first of all rows with equal values in some columns, forever or for a time span of event time.
 
     Raises:
         ProgramError: no column is given, or `within` is not a positive duration.
@@ -345,11 +345,11 @@ def cache(flow: Dataflow) -> Dataflow:
 
 
 def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
-    """Let functions of the operator of `flow` read all rows of another dataflow.
+    """Let functions of the operator that emits `flow` read all rows of another dataflow.
 
     Raises:
-        ProgramError: this is no operator with a function that has a context; the rows belong to another program,
-            are unbounded, or depend on this operator; or it has a variable of this name already.
+        ProgramError: the operator has no function with a context, or already has a variable with this name; or the rows
+            belong to another program, are unbounded, or depend on the operator.
         StreamTypeError: Python cannot represent the rows.
     """
     operator, what = flow.operator, f"with_broadcast_set(..., {name!r}) of {flow.operator}"

@@ -1,4 +1,4 @@
-"""Previews a stream: its operators process the first batch of its sources, with no job, no state and no sink.
+"""Previews a stream: its operators process the first batch of its sources, without a job, state or sinks.
 
 Every operator processes the batch as in a job. An aggregation emits its results as at the end of the input.
 """
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.user_files.job_files import JobFiles
 
 ROWS_READ = 10_000
-"""The maximum number of rows of each source; the rest of its first batch is ignored."""
+"""The maximum number of rows per source; other rows of the first batch are ignored."""
 
 PATIENCE_SECONDS = 1.0
-"""The time to wait for the first row of a source that generates its rows one by one."""
+"""The seconds to wait for the first row of a source that generates its rows one by one."""
 
 _PAUSE_SECONDS = 0.1
 
 
 def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: JobFiles) -> pd.DataFrame:
-    """Return at most `rows` rows of these inputs; `files` are for the functions of the operators.
+    """Return at most `rows` rows of these inputs; the operators' functions can access `files`.
 
     Raises:
-        EmptySourceError: a source has nothing to read yet.
+        EmptySourceError: a source has no data yet.
         SourceError: a source cannot be read.
         ProgramError: an operator needs a job.
     """
@@ -64,7 +64,7 @@ def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: 
 
 
 class _Preview:
-    """Computes the rows of operators, each once even with several readers; rich functions stay open until the end."""
+    """Computes the rows of operators, each operator once even if it has several readers."""
 
     def __init__(self, session: SparkSession, stack: ExitStack, resources: JobResources) -> None:
         self._session = session
@@ -128,8 +128,8 @@ class _Preview:
         rows = self.united(tuple(each for each in operator.inputs if each.broadcast_variable is None))
         function = code.function
         if isinstance(function, RichFunction):
-            # The state of a function belongs to one run of it: the program's own function must not change before the
-            # job.
+            # The function is copied because it keeps state while it runs, and the program's own function must not
+            # change.
             function = copy(function)
             self._opened.callback(function.close)
             initialize_state(function, OperatorStates())
@@ -149,7 +149,7 @@ class _Preview:
             raise
 
     def _resources_of(self, operator: Transformation) -> JobResources:
-        """Return the job's files, with broadcast variables filled from the first batches of their sources."""
+        """Return the job's files, and broadcast variables that are filled from the first batches of their sources."""
         names = {each.broadcast_variable for each in operator.inputs if each.broadcast_variable is not None}
         variables = {name: self._variable(operator, name) for name in names}
         return replace(self._resources, broadcast_variables=variables)

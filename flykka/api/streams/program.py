@@ -35,7 +35,7 @@ class Program:
     ) -> None:
         """Create a program. `files` and `cached` streams are those of the environment; `after` names its previous job.
 
-        `number` is that of the job that the program becomes.
+        `number` is the number of the job that the program becomes.
         """
         self._files = RegisteredFiles() if files is None else files
         self._after = after
@@ -48,7 +48,7 @@ class Program:
 
     @property
     def files(self) -> RegisteredFiles:
-        """The registered files, for functions that are tried."""
+        """The registered files, for functions that are called on a prototype."""
         return self._files
 
     @property
@@ -57,14 +57,14 @@ class Program:
         return tuple(self._transformations)
 
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
-        """Return the transformations of a job; those without a reader are left out, as for a DataFrame.
+        """Return the transformations of a job, which are those that lead to a sink.
 
         Thus one half of a stream split by `side_output`, or an experiment in a notebook, may remain unused. A cached
         stream is read if its rows are cached, else computed and cached.
 
         Raises:
             ProgramError: there are no operators, or no sink; or another job is still computing a cached stream.
-            DuplicateUidError: an operator upstream of a cached stream has the uid of one of these.
+            DuplicateUidError: an operator upstream of a cached stream has the uid of an operator of this program.
         """
         if not self._transformations:
             if self._after is None:
@@ -77,7 +77,7 @@ class Program:
             last = self._transformations[-1]
             raise ProgramError(f"the program writes nothing: end a stream with sink_to(...), perhaps that of {last}")
         for transformation in reversed(self._transformations):
-            # Its readers come later in the list, so they have been checked already.
+            # The readers of an operator come later in the list, so they have been visited already.
             if transformation in needed:
                 needed.update(edge.source for edge in transformation.inputs)
         return self.cached.resolved(
@@ -86,7 +86,7 @@ class Program:
 
     @property
     def next_position(self) -> int:
-        """The position of the next operator: the first free one, from 1."""
+        """The position of the next operator: the first unused one, from 1."""
         used = {transformation.position for transformation in self._transformations}
         return next(position for position in count(1) if position not in used)
 
@@ -108,17 +108,17 @@ class Program:
         self._transformations.append(transformation)
 
     def add_inputs(self, transformation: Transformation, inputs: tuple[Input, ...]) -> None:
-        """Add inputs to an operator, which may have been defined after it, but must not depend on it."""
+        """Add inputs to an operator. An input may have been defined after the operator, but must not depend on it."""
         downstream = self._with_downstream([transformation])
         transformation.inputs += inputs
         others = (operator for operator in self._transformations if operator not in downstream)
         self._transformations = [*others, *(operator for operator in self._transformations if operator in downstream)]
 
     def remove_operators(self, transformations: Iterable[Transformation]) -> None:
-        """Remove operators and everything downstream of them."""
+        """Remove operators and all operators downstream of them."""
         removed = self._with_downstream(transformations)
         if removed:
-            self._is_submitted = False  # The user is changing the program, so the remaining operators stay.
+            self._is_submitted = False  # The user is changing the refused program, so the remaining operators stay.
         self._transformations = [operator for operator in self._transformations if operator not in removed]
 
     def _with_downstream(self, transformations: Iterable[Transformation]) -> set[Transformation]:
@@ -130,11 +130,11 @@ class Program:
         return downstream
 
     def submit(self) -> None:
-        """Mark the program as submitted. If `close` does not follow, the job was refused."""
+        """Mark the program as submitted. If `close` is not called afterwards, the job was refused."""
         self._is_submitted = True
 
     def for_source(self) -> Program:
-        """Return the program for a new source: this one, or a new one if this one was submitted and refused.
+        """Return the program for a new source: this program, or a new one if this one was submitted and refused.
 
         Thus a refused program can be fixed and executed again, or defined again from its first line.
         """
@@ -144,7 +144,7 @@ class Program:
         return self._notify_followers(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:
-        """Mark the program as executed under this name, which ends its streams; return its successor."""
+        """Mark the program as executed under this name, which invalidates its streams, and return its successor."""
         self._ended = "executed already"
         return self._notify_followers(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
 
@@ -184,7 +184,7 @@ def try_on_prototype(operator: object, attempt: Callable[[], T]) -> T:
     """Run a user's code on a prototype and return its result.
 
     Raises:
-        StreamTypeError: the code does not fit the stream; the error begins with the operator.
+        StreamTypeError: the code does not fit the stream; the message begins with the operator.
     """
     try:
         return attempt()
@@ -196,7 +196,7 @@ def try_on_prototype(operator: object, attempt: Callable[[], T]) -> T:
 
 
 def one_of(kind: type[E], value: E | str, what: str) -> E:
-    """Return the member of an enum, given itself or its name. `ProgramError` names the parameter `what`."""
+    """Return a member of an enum, given as member or name. `what` names the parameter in `ProgramError`."""
     try:
         return kind(value)
     except ValueError as unknown:
@@ -234,6 +234,6 @@ def _whole_number(number: int, what: str, least: int) -> int:
 
 
 def check_one_program(what: str, ours: Program, theirs: Program) -> None:
-    """Raise `ProgramError` if two streams that are combined belong to different programs; `what` describes them."""
+    """Raise `ProgramError` if two combined streams belong to different programs; `what` describes the streams."""
     if theirs is not ours:
         raise ProgramError(f"{what}: they belong to two environments, or to two jobs of one environment")

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class OutputTag:
     """Identifies a side output for its writer and its readers. Tags with the same id are equal.
 
-    `columns` are those of its rows, as DDL or a Spark type. A side output of late rows needs none, because it has the
-    columns of the windowed stream.
+    `columns` declares the columns of the side output, as DDL or a Spark type. They can be omitted for late rows, which
+    have the columns of the windowed stream.
 
     Raises:
-        ProgramError: the id is empty, or not a text.
+        ProgramError: the id is empty, or not a string.
     """
 
     id: str
@@ -58,14 +58,14 @@ class SideOutputs(ABC):
 
     @abstractmethod
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """Return the name of the side output of a tag in the operator's code, and the type of its rows.
+        """Return the name of a tag's side output in the operator's code, and the type of its rows.
 
         Raises:
             ProgramError: the operator has no such side output.
         """
 
     def add_reader(self, program: Program, tag: OutputTag) -> tuple[Transformation, StreamType]:
-        """Add the operator that forwards the rows; it runs in the task of the operator that emits them."""
+        """Add an operator that forwards the rows of a side output, in the same task as the operator that emits them."""
         name, row_type = self.read(tag)
         operator = Transformation(
             kind=OperatorKind.STATELESS,
@@ -79,7 +79,7 @@ class SideOutputs(ABC):
 
 
 class OwnOutputs(SideOutputs):
-    """The predefined side outputs of an operator: the name in its code and the type of the rows, by tag."""
+    """The predefined side outputs of an operator: by tag, the name in its code and the type of the rows."""
 
     def __init__(self, operator: Transformation, tags: Mapping[OutputTag, tuple[str, StreamType]]) -> None:
         super().__init__(operator)
@@ -93,16 +93,16 @@ class OwnOutputs(SideOutputs):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A side output that has a reader."""
+    """A side output of a function that has a reader."""
 
     output: SideOutput
     row_type: StreamType
 
 
 class FunctionOutputs(SideOutputs):
-    """The side outputs of a function that have a reader. Rows for others are dropped, as in Flink.
+    """The side outputs of a function that have a reader. Rows for other side outputs are dropped, as in Flink.
 
-    `late_data_tag` is the tag of late rows of windows, which have the type of `main`.
+    `late_data_tag` is the tag for late rows of windows, which have the same type as `main`.
     """
 
     def __init__(self, operator: Transformation, main: StreamType, late_data_tag: OutputTag | None = None) -> None:

@@ -45,7 +45,7 @@ def source_stream(
     """Add `source` to the program, and return the stream of its rows.
 
     Raises:
-        ProgramError: this is not a source or watermark strategy, or the uid is empty.
+        ProgramError: `source` or the watermark strategy has another type, or the uid is empty.
         StreamTypeError: the declared columns are invalid, or the event time does not fit them.
         DuplicateUidError: another operator has the uid.
         SourceError: no schema can be read from the source.
@@ -99,7 +99,7 @@ class ComputedFrames:
         """Register a DataFrame to be computed for the next job.
 
         Raises:
-            ProgramError: it is not a DataFrame, a streaming one, or belongs to another Spark session.
+            ProgramError: `frame` is not a DataFrame, is streaming, or belongs to another Spark session.
         """
         if not isinstance(frame, DataFrame):
             raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")
@@ -112,7 +112,7 @@ class ComputedFrames:
         return computed
 
     def compute_again(self, operators: Iterable[Transformation]) -> None:
-        """Recompute DataFrames that were freed with their job, and are read again to be cached."""
+        """Recompute DataFrames that were freed with their job but are read again to fill a cached stream."""
         retained = [computed for computed, _ in self._kept]
         for operator in operators:
             if isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DataFrameSource):
@@ -122,7 +122,7 @@ class ComputedFrames:
                     self._kept.append((computed, None))
 
     def belong_to(self, client: JobClient) -> None:
-        """Assign all DataFrames without a job to this one."""
+        """Assign all DataFrames without a job to the job of `client`."""
         self._kept = [(computed, reader or client) for computed, reader in self._kept]
 
     def free_finished(self) -> None:

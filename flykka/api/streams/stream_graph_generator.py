@@ -1,8 +1,8 @@
 """Turns a program into its stream graph, and binds its code in the registry (Flink's StreamGraphGenerator).
 
-Each operator of the program becomes one node, except aggregations and operators with two inputs. These become several:
-local ones, chained to their inputs, which compute partial aggregates, reduce rows to the columns that are needed, or
-give both inputs the same columns; and, after the exchange, the one that has the state.
+Each operator of the program becomes one node, except aggregations and operators with two inputs, which become several.
+Local nodes are chained to the inputs: they compute partial aggregates, reduce rows to the columns that are needed, or
+give both inputs the same columns. The node after the exchange has the state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """Defaults of the environment for operators without settings of their own."""
+    """The environment's defaults for operators without settings of their own."""
 
     parallelism: int = 1
     max_parallelism: int | None = None
@@ -41,19 +41,18 @@ class Defaults:
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
 
     def max_parallelism_of(self, own: int | None) -> int | None:
-        """Return the maximum parallelism of an operator that sets `own`; None if it must be derived."""
+        """Return the maximum parallelism of an operator whose own setting is `own`; None if it must be derived."""
         return own or self.max_parallelism
 
 
 def stream_graph(
     transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults, slots: int | None = None
 ) -> StreamGraph:
-    """Return the stream graph of a program, for a cluster with `slots` slots, if known.
+    """Return the stream graph of a program; `slots` is the number of slots of the cluster, if known.
 
     Raises:
-        ProgramError: the program cannot be built, an operator has no uid and must have one, a source of a batch
-            job is unbounded, or an operator uses all slots and their number is unknown; the error names the
-            culprit.
+        ProgramError: the program cannot be built, an operator lacks a required uid, a source of a batch job is
+            unbounded, or an operator uses all slots and the number of slots is unknown; the error names the operator.
     """
     if not defaults.auto_generated_uids:
         _check_uids(transformations)
@@ -82,7 +81,7 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
 
 
 def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
-    """Raise `ProgramError` if a side output of a source has no reader: its rows must not be lost."""
+    """Raise `ProgramError` if a source's side output has no reader, because its rows must not be lost."""
     read = {
         (operator.inputs[0].source, tag)
         for operator in transformations
@@ -98,7 +97,7 @@ def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
 
 
 def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy, KeyByCode | None]:
-    """Return the partitioning of an input, and the keys for hashing."""
+    """Return the partitioning of an input, and the keys if it is hashed."""
     if source.ship_strategy is not None:
         return source.ship_strategy, source.key_by
     if is_same_parallelism:
@@ -109,13 +108,13 @@ def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy,
 
 
 def _ordered(transformations: Sequence[Transformation]) -> set[Transformation]:
-    """The operators whose results must be in order, because an operator downstream needs the order.
+    """Return the operators whose results must be in order, because a downstream operator needs the order.
 
-    All others may read files and exchange rows in any order, which is faster.
+    All other operators may read files and exchange rows in any order, which is faster.
     """
     ordered: set[Transformation] = set()
     for made in reversed(transformations):
-        # What it feeds stands after it, and was looked at.
+        # Downstream operators come later in the sequence, so they have been visited already.
         if made.code.needs_order(readers_do=made in ordered):
             ordered.update(read.source for read in made.inputs)
     return ordered
@@ -133,7 +132,7 @@ class _Generator:
         has_broadcast_variables: bool,
     ) -> None:
         schedule_mode = defaults.schedule_mode
-        # The readers of a broadcast variable start when it is complete.
+        # The readers of a broadcast variable can only be deployed when it is complete.
         if (kind is JobType.BATCH or has_broadcast_variables) and schedule_mode is ScheduleMode.EAGER:
             schedule_mode = ScheduleMode.PIPELINED_REGION
         self.graph = StreamGraph(
@@ -149,7 +148,7 @@ class _Generator:
         self._ordered = ordered
 
     def add(self, transformation: Transformation) -> None:
-        """Bind the operator's code, and add its node and edges, after those of its local parts."""
+        """Bind the operator's code, and add its node and edges, after those of its local nodes."""
         if transformation.code.reads_side_output is not None:
             self._add_side_output(transformation)
             return
@@ -194,7 +193,8 @@ class _Generator:
                 name=transformation.name,
                 kind=transformation.kind,
                 ref=self._bound(transformation, transformation.uid, transformation.code),
-                # The parallelism and group of the operator, so that both run in one task, as with a local part.
+                # The reader of the side output gets the operator's parallelism and group, so that both run in one
+                # task.
                 parallelism=operator.parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
             )
@@ -202,12 +202,12 @@ class _Generator:
         self.graph.add_edge(StreamEdge(source_uid=operator.uid, target_uid=transformation.uid, is_side_output=True))
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
-        """Return the uid of the node that feeds an input of the operator: its local part, if it has one."""
+        """Return the uid of the node that feeds an input of the operator: its local node, if there is one."""
         read = transformation.inputs[place]
         feeding = read.source.uid
         if read.local_code is None:
             return feeding
-        # Each stream of a union, or of two inputs, has its own local part.
+        # Each stream of a union, and each of two inputs, has its own local node.
         local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
         self.graph.add_node(
             StreamNode(
@@ -215,8 +215,8 @@ class _Generator:
                 name=read.local_code.name_of(transformation.name),
                 kind=read.local_code.local_kind,
                 ref=self._bound(transformation, local, read.local_code),
-                # The parallelism of its input and, because it names no sharing group, the same group: both run in one
-                # task.
+                # The local node has the parallelism of its input and, because it sets no sharing group, the same
+                # group, so that both run in one task.
                 parallelism=self.graph.node(feeding).parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
             )
@@ -225,7 +225,7 @@ class _Generator:
         return local
 
     def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
-        """Bind the code to its uid; errors name the operator by the user's uid, or else its name."""
+        """Bind the code to its uid; errors name the operator by the user's uid, else by its name."""
         name = transformation.name if transformation.has_automatic_uid else transformation.uid
         if isinstance(code, SourceCode) and transformation in self._ordered:
             code = replace(code, source=code.source.in_order())
@@ -246,7 +246,7 @@ class _Generator:
         )
 
     def _keys(self, transformation: Transformation, key_by: KeyByCode, site: CallSite) -> OperatorRef:
-        """Bind the keys of an input; the two sides of a join have different ones."""
+        """Bind the keys of an input, because the two sides of a join have different keys."""
         keys = (each.key_by or each.changelog_keys for each in transformation.inputs)
         kinds = list(dict.fromkeys(id(each) for each in keys if each is not None))
         number = kinds.index(id(key_by)) + 1

@@ -1,4 +1,4 @@
-"""The type of a stream's rows, and whether they are append-only or upserts."""
+"""The type of a stream's rows, and its changelog: append-only rows, upserts or changes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """The way in which later rows change earlier ones; without `keys`, `row_kind` and `weight` they never do.
+    """Describes how rows change earlier ones; without `keys`, `row_kind` and `weight` the stream is append-only.
 
-    Upserts have keys: a row replaces the previous row with the same keys. With an empty tuple of keys each row replaces
-    the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind `-D` deletes
-    the row of its key. Changes have no keys: a row of kind `+I` comes, one of kind `-D` goes. Within a query, a column
-    of weights takes the place of kinds: as many equal rows come, or go if the weight is negative; keys then say that
-    there is at most one row of each, all of whose changes come from one subtask.
+    With keys, rows are upserts: a row replaces the previous row with the same keys. If the tuple of keys is empty, each
+    row replaces the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind
+    `-D` deletes the row with its key. Without keys, rows with a `row_kind` are changes: `+I` adds a row, `-D` removes
+    an equal one. Within a query, a `weight` column may replace the kinds: it counts how many equal rows are added, or
+    removed if it is negative. Keys of weighted rows mean that each key has at most one row, and that all of its changes
+    come from one subtask.
     """
 
     keys: tuple[str, ...] | None = None
@@ -36,7 +37,7 @@ class Changelog:
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 
-        Without its keys, the stream is a history of rows, in which nothing shows which of them are current.
+        Without its keys, the stream is a history of rows that does not show which of them are current.
         """
         keys = None if self.keys is None else tuple(names.get(key, key) for key in self.keys)
         kind, weight = (None if name is None else names.get(name, name) for name in (self.row_kind, self.weight))
@@ -57,7 +58,7 @@ APPEND_ONLY = Changelog()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamType:
-    """The type of a stream's rows: a prototype, the event time, and the changelog."""
+    """The type of a stream's rows: prototype, event time, and changelog."""
 
     prototype: DataFrame
     event_time: EventTime | None
@@ -77,6 +78,6 @@ class StreamType:
         return StreamType(prototype=prototype, event_time=event_time, changelog=changelog)
 
     def emitted_by(self, code: OperatorCode) -> StreamType:
-        """Return this type with the changelog of an operator that emits such rows."""
+        """Return this type with the changelog of an operator that emits these rows."""
         keys = code.upsert_keys
         return replace(self, changelog=Changelog(keys=keys) if keys else APPEND_ONLY)

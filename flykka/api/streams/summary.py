@@ -1,4 +1,4 @@
-"""A summary of a stream or an environment as labelled lines: the text of its `repr`, the table in a notebook."""
+"""Summaries of streams and environments as labelled lines: the text of `repr`, and an HTML table in notebooks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Summary:
 
 
 def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
-    """Summarize a stream; `kind` is its class."""
+    """Summarize a stream; `kind` is the name of its class."""
     before, row_type = leading_to(flow.inputs), flow.type
     facts = [
         (
@@ -63,7 +63,7 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield facts about the operators since the last job, and possible next steps."""
+    """Yield facts about the operators defined since the last job, and possible next steps."""
     operators = program.transformations
     if not operators:
         yield "program", "no operators since the last job"

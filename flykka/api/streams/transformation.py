@@ -1,7 +1,7 @@
-"""The defined program: one Transformation per operator that the user sees, as in Flink.
+"""The program as defined by the user, with one Transformation per visible operator, as in Flink.
 
 A transformation is a description: uid, name and parallelism may change until the stream graph is built. It does not
-depend on Spark, only on the code object that it carries, and remembers the line that created it.
+depend on Spark, only on its code object, and remembers the line that created it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LONGEST_LIST = 60
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Input:
-    """An input of an operator. Without a strategy rows are forwarded, or rebalanced if the parallelisms differ.
+    """An input of an operator. Without a strategy, rows are forwarded, or rebalanced if the parallelisms differ.
 
-    Rows of a changelog are hashed by `changelog_keys` instead, so that rows of a key stay in order. `local_code` is the
-    part of the operator that runs before the exchange, chained to the operator that feeds it. Rows of a
-    `broadcast_variable` are read by functions of the operator on request.
+    Rows of a changelog are hashed by `changelog_keys` instead, so that rows with the same key stay in order.
+    `local_code` is the part of the operator that runs before the exchange, chained to the operator that feeds it. Rows
+    of a `broadcast_variable` are read by the operator's functions on request.
     """
 
     source: Transformation
@@ -49,7 +49,7 @@ class Input:
 def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
     """Return the inputs with this partitioning, which replaces any earlier one.
 
-    The partitionings set before a union are those of its inputs, and stay.
+    Partitionings that were set before a union belong to its inputs, and are preserved.
     """
     return tuple(replace(each, ship_strategy=strategy, key_by=key_by, call_site=call_site()) for each in inputs)
 
@@ -86,7 +86,7 @@ class Transformation:
 
     @property
     def uid(self) -> str:
-        """The user's uid, else one from kind and position, which changes when operators are inserted upstream."""
+        """The user's uid, else one from kind and position, which changes if operators are inserted upstream."""
         return self.explicit_uid or default_uid(self.kind, self.position)
 
     @property
@@ -94,14 +94,14 @@ class Transformation:
         return self.explicit_uid is None
 
     def __str__(self) -> str:
-        # Users do not know generated uids.
+        # Users do not know generated uids, so the name is enough.
         if self.explicit_uid is None or self.explicit_uid == self.name:
             return self.name
         return f"{self.explicit_uid} ({self.name})"
 
 
 def default_uid(kind: OperatorKind, position: int) -> str:
-    """Return the uid of an operator for which the user sets none."""
+    """Return the uid of an operator without a user-defined uid."""
     return f"{kind.lower().replace('_', '-')}-{position}"
 
 
@@ -116,7 +116,7 @@ def leading_to(
 ) -> tuple[Transformation, ...]:
     """Return the operators upstream of a stream, each once and after its inputs.
 
-    Operators upstream of one for which `begins` is true are left out.
+    The search stops at operators for which `begins` is true; these are included, those upstream of them are not.
     """
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]
@@ -132,11 +132,11 @@ def leading_to(
 
 
 def format_columns(*columns: Column | str) -> str:
-    """Format columns as the user would write them, for names of operators; a long list is truncated."""
+    """Format columns as the user would write them, for operator names; a long list is truncated."""
     names = ", ".join(map(column_text, columns))
     return names if len(names) <= _LONGEST_LIST else names[: _LONGEST_LIST - 3] + "..."
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, or of the class of a callable, for names of operators."""
+    """Return the name of a function, or of a callable's class, for operator names."""
     return getattr(function, "__name__", type(function).__name__)

@@ -1,4 +1,4 @@
-"""WatermarkStrategy: the event-time column, and how watermarks are generated from it. Flink's names."""
+"""WatermarkStrategy: the event-time column, and the generation of watermarks from it, with Flink's names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkStrategy:
-    """The generation of watermarks; use the class methods to create one.
+    """Defines how watermarks are generated; use the class methods to create a strategy.
 
-    `delay_ms` is the bound of out-of-orderness, None without event time. `timestamp_column` names the event-time column
-    unless the source does. A source without rows for `idle_timeout_ms` is idle and does not hold back others; None:
-    never. With a `quiet_period_ms` the watermark advances by the clock while there are no rows. With a `punctuation`
-    only the rows for which it is true advance the watermark. With an `alignment` a source waits for slower ones.
+    `delay_ms` is the maximum out-of-orderness, None without event time. `timestamp_column` names the event-time column
+    unless the source does. A source without rows for `idle_timeout_ms` is idle and does not hold back other sources;
+    None: never. With `quiet_period_ms`, the watermark advances by the clock while there are no rows. With
+    `punctuation`, only the rows for which it is true advance the watermark. With `alignment`, a source waits for slower
+    ones.
     """
 
     delay_ms: int | None
@@ -44,14 +45,15 @@ class WatermarkStrategy:
 
     @classmethod
     def for_monotonous_timestamps(cls) -> Self:
-        """Create a strategy for rows that arrive in the order of their event time; others are late."""
+        """Create a strategy for rows that arrive in the order of their event time; other rows are late."""
         return cls(delay_ms=0, on_violation=MonotonyViolationHandler.IGNORE)
 
     @classmethod
     def for_punctuated_watermarks(cls, condition: Column | str) -> Self:
-        """Create a strategy in which the rows for which `condition` is true advance the watermark to their event time.
+        """Create a strategy in which rows for which `condition` is true advance the watermark to their event time.
 
-        A batch advances it to the latest of these, after its rows. (Flink's AssignerWithPunctuatedWatermarks.)
+        A batch advances the watermark, after its rows, to the latest of these event times (Flink's
+        AssignerWithPunctuatedWatermarks).
         """
         return cls(delay_ms=0, punctuation=condition)
 
@@ -63,7 +65,7 @@ class WatermarkStrategy:
     def with_violation_handler(self, handler: MonotonyViolationHandler | str) -> Self:
         """Set the reaction to a row that is older than the batches before it: IGNORE (the default), LOG or FAIL.
 
-        For `for_monotonous_timestamps` only. Rows within a batch have no order.
+        Only available for `for_monotonous_timestamps`. Rows within a batch have no order.
 
         Raises:
             ProgramError: there is no such handler, or the strategy does not require an order.
@@ -80,8 +82,8 @@ class WatermarkStrategy:
     def with_idleness(self, idle_timeout: Duration) -> Self:
         """Return this strategy with an idle timeout: a source without rows for that time does not hold back others.
 
-        It is measured in real time, for each subtask and each partition of a source, even before its first row. The
-        next rows make the source active again. Time in which rows are queued does not count.
+        The timeout is measured in real time, for each subtask and each partition of a source, even before its first
+        row. The next row makes the source active again. Time in which rows are queued does not count.
 
         Raises:
             DurationError: the time cannot be parsed, or is 0.
@@ -92,11 +94,11 @@ class WatermarkStrategy:
         """Return this strategy with a quiet period, so that the last windows fire even if a source has no more rows.
 
         After `period` without rows the watermark advances by the clock: once per `period`, it is set to the last
-        watermark plus the time that has passed since. Later rows that are older than that are late. The period is
-        measured in real time, for each subtask and each partition of a source. A partition that never had a row has no
-        event time: it becomes idle after the period, or after the timeout of `with_idleness`. With both, a partition
-        without rows for the idle timeout is ignored while others of its subtask are active; if none is, the watermark
-        advances from the highest one.
+        watermark plus the time that has passed since. Later rows that are older than the watermark are late. The period
+        is measured in real time, for each subtask and each partition of a source. A partition that never had a row has
+        no event time, so it becomes idle after the period, or after the timeout of `with_idleness`. With both settings,
+        a partition without rows for the idle timeout is ignored while other partitions of its subtask are active. If
+        all are idle, the watermark advances from the highest one.
 
         Raises:
             DurationError: the time cannot be parsed, or is 0.
@@ -106,11 +108,12 @@ class WatermarkStrategy:
     def with_watermark_alignment(self, group: str, max_drift: Duration, update_interval: Duration = "1s") -> Self:
         """Return this strategy with an alignment: the source does not run ahead of others in its `group` in the job.
 
-        While its watermark is more than `max_drift` ahead of the minimum of the group, it reads no further batch. That
-        keeps the state of a join, or of a function with two inputs, small. Watermarks are reported and limits updated
-        every `update_interval`, so sources can drift further apart by the rows read meanwhile. A source that is idle or
-        finished does not hold back others; one that has not read a row yet does. Choose a shorter interval if sources
-        read much per second, a longer one for many subtasks. Batch jobs do not align.
+        While its watermark is more than `max_drift` ahead of the minimum of the group, the source reads no further
+        batch. That keeps the state of a join, or of a function with two inputs, small. Watermarks are reported and
+        limits updated every `update_interval`, so sources can drift further apart by the rows read meanwhile. A source
+        that is idle or finished does not hold back others, but a source that has not read a row yet does. Choose a
+        shorter interval if sources read many rows per second, a longer one if there are many subtasks. Batch jobs
+        ignore the alignment.
 
         Raises:
             DurationError: a time cannot be parsed, or the interval is 0.
@@ -152,5 +155,5 @@ def set_watermarks(operator: Transformation, strategy: WatermarkStrategy) -> Non
 
 
 def watches_order(strategy: WatermarkStrategy) -> bool:
-    """Return True if rows that violate the order must be reported."""
+    """Return True if rows that are out of order must be reported."""
     return strategy.on_violation not in (None, MonotonyViolationHandler.IGNORE)

@@ -1,6 +1,7 @@
 """Adds window operators to a program: aggregates of columns, functions of DataFrames, functions of rows.
 
-Spark plans compute the first two where possible, with a part before the exchange; Python workers compute the rest.
+Aggregates and functions of DataFrames run as Spark plans where possible, partly before the exchange. Other functions
+run in Python workers.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ BatchFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """The windows and their settings. Without a trigger they use the default trigger of the assigner."""
+    """The window assigner and its settings. Without a trigger, the assigner's default trigger is used."""
 
     assigner: WindowAssigner
     trigger: Trigger | None = None
@@ -67,7 +68,7 @@ class WindowSettings:
 
 
 def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
-    """Create settings of windows, and check that they fit the rows.
+    """Create the settings of windows, after checking that they fit the rows.
 
     Raises:
         ProgramError: `assigner` is not a window assigner.
@@ -87,7 +88,7 @@ def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
 
 
 def count_windows(size: int, slide: int | None) -> WindowSettings:
-    """Create settings of windows of `size` rows. Raises `ProgramError` if a number is below 1."""
+    """Create the settings of windows of `size` rows. Raises `ProgramError` if a number is below 1."""
     at_least_one(size, "number of rows of a window")
     settings = WindowSettings(assigner=GlobalWindows.create())
     if slide is None:
@@ -143,7 +144,7 @@ def apply_to_windows(flow: Dataflow, settings: WindowSettings, function: BatchFu
 
     Raises:
         ProgramError: the windows may fire several times, or have no bounds.
-        StreamTypeError: the function does not fit the rows, returns no DataFrame, takes something else, or
+        StreamTypeError: the function does not fit the rows, returns no DataFrame, expects another argument, or
             combines rows of several windows or keys.
     """
     windows = settings.assigner
@@ -190,7 +191,7 @@ def _add_sessions(
     assert flow.type.event_time is not None, "without event time there are no windows of it"
     assert windows.gap_ms is not None, "gaps computed by a function are refused earlier"
     if not flow.keys:
-        plan = replace(plan, key_names=())  # Results have no column for the implicit key.
+        plan = replace(plan, key_names=())  # The results have no column for the implicit key.
     return add_aggregates(
         flow, name, SessionWindowCode(plan=plan, event_time=flow.type.event_time, gap_ms=windows.gap_ms)
     )
@@ -212,9 +213,9 @@ def process_windows(
     output: StructType | str,
     applied: BatchFunction | None = None,
 ) -> Dataflow:
-    """Call a function for every window that fires; it emits rows with the columns `output`, transformed by `applied`.
+    """Call a function for every window that fires; `applied` converts its results to rows with the columns `output`.
 
-    Without a function the combined rows are emitted as they are.
+    Without a function, the combined rows are emitted unchanged.
 
     Raises:
         ProgramError: the windows never fire.

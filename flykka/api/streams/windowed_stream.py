@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Function = TypeVar("Function", bound=AnyWindowFunction)
-"""The kind of window functions, for windows with or without keys."""
+"""The type of window functions, for windows with or without keys."""
 
 
 class AnyWindowedStream(MigrationHints, Generic[Function]):
@@ -87,7 +87,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
 
         Raises:
             DurationError: `lateness` cannot be parsed, or is negative.
-            ProgramError: the windows are not event-time windows, the only ones with late rows.
+            ProgramError: the windows are not event-time windows; only these have late rows.
         """
         lateness_ms = duration_ms(lateness, "allowed lateness")
         self._check_event_time("allowed_lateness")
@@ -102,7 +102,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         side output is not read.
 
         Raises:
-            ProgramError: `tag` is not an OutputTag, or the windows are not event-time windows, the only ones with late
+            ProgramError: `tag` is not an OutputTag, or the windows are not event-time windows; only these have late
                 rows.
         """
         check_tag("side_output_late_data", tag)
@@ -129,12 +129,13 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         """Compute one row per key and window, by Spark's aggregates or by an `AggregateFunction`.
 
         `aggregate(*columns)` emits `window_start`, `window_end`, the keys if any, then these aggregates. All of Spark's
-        aggregates work. Aggregates that can be computed in parts (count, sum, min, max, avg) are computed before the
-        exchange, and only the parts are stored; for others the rows are stored.
+        aggregates work. Aggregates that can be combined from partial aggregates (count, sum, min, max, avg) are
+        computed before the exchange, and only the partial aggregates are stored; for other aggregates the rows are
+        stored.
 
         `aggregate(function, window_function, accumulator_type="struct<n:bigint,total:double>", output="mean double")`
-        stores an accumulator per key and window; its type is in Spark's DDL. The function's result is a row with the
-        columns `output`, unless a `window_function`, which knows key and window, turns it into rows.
+        stores an accumulator per key and window, whose type is in Spark's DDL. The function's result is a row with the
+        columns `output`, unless a `window_function`, which knows key and window, turns the result into rows.
 
         Raises:
             ProgramError: no column is given, a type is missing, or columns are aggregated in windows that are not
@@ -150,27 +151,27 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Call a function with all rows of the windows that fire, as one DataFrame; it returns the output rows.
 
-        The windows may be of any kind that fires once and has bounds. The DataFrame has `window_start` and
-        `window_end`, then all columns of the rows; a row occurs once for each of its windows. For example, the three
-        highest prices of each hour:
+        The windows may have any type that fires once and has bounds. The DataFrame has `window_start` and `window_end`,
+        then all columns of the rows; a row occurs once for each of its windows. For example, the three highest prices
+        of each hour:
 
             best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"))
             best = bids.window_all(TumblingEventTimeWindows.of("1h")).apply(
                 lambda rows: rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
             )
 
-        How many windows fire together depends on the arrival of the rows, and the subtasks of a keyed stream have only
-        the rows of their own keys. Therefore the function must group or partition by `window_start` or `window_end`,
-        and after `key_by` also by the keys; a function is refused if Spark's plan shows that it does not. The bounds
-        replace columns of the same names: rename these first to keep them. The result has the event time of its
-        windows if it contains `window_end`. All columns of all rows are stored until their windows fire: drop those
-        that the function does not need before the window. If late rows arrive within the allowed lateness, the function
-        is called again with all rows of their windows and keys.
+        How many windows fire together depends on the arrival of the rows, and each subtask of a keyed stream only has
+        the rows of its own keys. Therefore the function must group or partition by `window_start` or `window_end`, and
+        after `key_by` also by the keys; a function is refused if Spark's plan shows that it does not. The bounds
+        replace columns of the same names: rename these first to keep them. The result has the event time of its windows
+        if it contains `window_end`. All columns of all rows are stored until their windows fire: drop those that the
+        function does not need before the window. If late rows arrive within the allowed lateness, the function is
+        called again with all rows of their windows and keys.
 
         Raises:
             ProgramError: the windows have no bounds, or may fire several times, because of a trigger or, except for
                 tumbling and sliding event-time windows, an allowed lateness.
-            StreamTypeError: the function does not fit the rows, returns no DataFrame, takes something else, or
+            StreamTypeError: the function does not fit the rows, returns no DataFrame, expects another argument, or
                 combines rows of several windows or keys.
         """
         return DataStream(apply_to_windows(self._flow, self._settings, function))
@@ -210,8 +211,8 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
     def process(self, function: Function, output: StructType | str) -> DataStream:
         """Call a function with all rows of each window that fires; it emits rows with the columns `output`.
 
-        If it sets a timestamp column `window_end` to the end of its event-time window, the rows have the event time of
-        windows: one millisecond less. Otherwise they have that of the stream if they contain its column.
+        If the function sets a timestamp column `window_end` to the end of its event-time window, the rows have the
+        event time of windows: one millisecond less. Otherwise they have that of the stream if they contain its column.
 
         All columns of the stream are stored until the window is removed: select only those that you need before the
         window.

@@ -1,4 +1,4 @@
-"""Tables: SQL texts become operations on streams.
+"""Tables: translates SQL statements into operations on streams.
 
-Not here: parsing and analysis of the texts (`spark_bridge/sql`).
+Not here: parsing and analysis of statements (`spark_bridge/sql`).
 """

@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
 
 class DistinctCalls:
-    """Marks the rows that have a value for the first time in their group, for aggregates with DISTINCT.
+    """Marks the first row with each value in a group, for aggregates with DISTINCT.
 
-    The aggregate of the marked rows can be combined from parts. One operator per argument keeps the values seen.
+    Aggregates over the marked rows can be combined from partial aggregates. One operator per argument keeps the values
+    seen so far.
     """
 
     def __init__(self, calls: Sequence[Expression], columns: PlanColumns) -> None:
-        """Use the calls that aggregate distinct values, each of one argument."""
+        """Create the marks for the DISTINCT calls, each with one argument."""
         self._columns = columns
         self._calls = [call for call in calls if call.java.isDistinct()]
         self._arguments: list[Expression] = []
@@ -57,13 +58,13 @@ class DistinctCalls:
         self._names: dict[int, tuple[str, str]] = {}
 
     def marked(self, stream: DataStream, keys: Sequence[Column]) -> DataStream:
-        """Return the stream with marks; without DISTINCT calls it is unchanged."""
+        """Return the stream with columns of marks; without DISTINCT calls the stream is returned unchanged."""
         for argument in self._arguments:
             stream = self._marked_by(stream, argument, keys)
         return stream
 
     def column(self, call: Expression) -> Column:
-        """Return the aggregate of the marked rows; a call without DISTINCT is returned as it is."""
+        """Return the column of an aggregate call; a DISTINCT call aggregates only the marked rows."""
         place = next((place for place, each in enumerate(self._calls) if each is call), None)
         if place is None:
             return self._columns.column(call)
@@ -92,7 +93,7 @@ _OF_PARTS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
 
 
 def is_of_parts(call: Expression) -> bool:
-    """Return True if an aggregate of appended rows can be combined from parts; distinct values may be marked first."""
+    """Return True if a call over appended rows can be combined from partial aggregates, if need be by DistinctCalls."""
     return call.called.kind in _OF_PARTS and (not call.java.isDistinct() or len(call.called.children) == 1)
 
 
@@ -114,14 +115,14 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
-    """Return True if the windows use the event time of append-only rows, so that the watermark closes them."""
+    """Return True if the windows are over the event time of append-only rows, so that the watermark closes them."""
     event_time = relation.stream.flow.type.event_time
     is_event_time = isinstance(relation.roles.get(cut.time.column_id), IsEventTime)
     return not relation.is_changing and is_event_time and event_time is not None and not event_time.offset_ms
 
 
 class _Aggregate:
-    """An aggregate of rows, by keys and optionally a window."""
+    """An aggregation by keys and optionally a window."""
 
     def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None) -> None:
         self._node = node
@@ -133,7 +134,6 @@ class _Aggregate:
         )
 
     def relation(self) -> Relation:
-        """Return the result rows, with the columns of the node."""
         windows = self._windows()
         if self._has_sessions:
             return self._recomputed()
@@ -158,7 +158,7 @@ class _Aggregate:
         return any(key.is_session for key in self._keys)
 
     def _recomputed(self) -> Relation:
-        """Let Spark aggregate the rows of groups that changed."""
+        """Let Spark compute the aggregates of changed groups again."""
         rows = only_columns(weighted(self._rows), self._node.columns_read)
         keys = [rows.columns.column(key) for key in self._keys if not key.is_session]
         outputs = [
@@ -182,7 +182,7 @@ class _Aggregate:
 
     @cached_property
     def _key_names(self) -> tuple[str, ...]:
-        """The names of the keys: those of the result, if it has them unchanged."""
+        """The key columns' names: the names of the output columns if these are the unchanged keys."""
         found = (
             next((output.attribute.name for output in self._outputs if _is(output, key)), key.display_name)
             for key in self._keys
@@ -201,7 +201,6 @@ class _Aggregate:
         return tuple(columns.column(call).alias(name) for call, name in self._calls)
 
     def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
-        """Return the windows of the aggregation, or None."""
         if self._cut is not None:
             return self._cut.windows
         for key in self._keys:
@@ -245,7 +244,7 @@ class _Aggregate:
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
         """Select the outputs, computed from window, keys and aggregates.
 
-        After them come the end of the window as event time, and the keys of upserts that are not outputs.
+        After the outputs come the end of the window as event time, and upsert keys that are not outputs.
         """
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         there = {role.name for role in roles.values() if isinstance(role, IsKey)}

@@ -1,7 +1,7 @@
 """Bounds of row numbers: how many first rows each ROW_NUMBER() of a query must keep.
 
-A bound in a WHERE is followed from its node down to the window function. It passes a node only if a filter above the
-node keeps the same rows as one below it, and only if there is no other reader of the rows below.
+A bound in a WHERE clause is pushed down to the window function. The bound passes a node only if filtering above and
+below the node gives the same result, and only if the rows below have no other reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 Limits = Mapping[int, int]
-"""The greatest row number that passes the conditions, by the id of the column with the numbers."""
+"""The greatest row number that can pass the conditions, by id of the row-number column."""
 
 _END = 2**63
 _ANY = range(-_END, _END)
@@ -38,7 +38,7 @@ _MIRRORED = {
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _ARITHMETIC = frozenset({"Literal", "Cast", "UnaryMinus", "Add", "Subtract", "Multiply"})
 _FILTERED_BELOW = frozenset({"SubqueryAlias", "View", "Distinct", "Generate", "CTERelationDef"})
-"""Nodes whose rows have the columns of their inputs: a filter on these columns may be moved below."""
+"""Kinds of nodes that pass on the columns of their inputs, so that a filter on these columns may be moved below."""
 
 _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "INNER": ((0, 1), (0, 1)),
@@ -48,14 +48,14 @@ _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "LEFT SEMI": ((0,), ()),
     "LEFT ANTI": ((0,), ()),
 }
-"""The sides of joins below which a WHERE on their columns may be moved, and those below which the ON may."""
+"""For each join type: indexes of the children below which a WHERE filter may be moved, and those for an ON filter."""
 
 
 def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits:
-    """Return the greatest row number that is needed, by the column of each window function.
+    """Return the greatest row number that is needed, by column id of each window function.
 
-    A common table has the greatest bound of its readers, and no bound if one reader has no bound. `is_temporal`
-    is true for temporal joins.
+    A common table expression gets the greatest bound of its readers, and no bound if any reader has none. `is_temporal`
+    returns true for temporal joins.
     """
     walk = _BoundsWalk(is_temporal)
     walk.go(plan, {})
@@ -63,7 +63,7 @@ def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits
 
 
 def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
-    """True if a condition only bounds row numbers, and the operator emits no other numbers."""
+    """True if a condition only bounds row numbers, and every number that the operator emits passes."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
         role = roles.get(column)
@@ -73,7 +73,7 @@ def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
 
 
 def first_alone(condition: Expression, roles: Mapping[int, Role]) -> int | None:
-    """Return the column of row numbers of which the condition accepts only 1, or None."""
+    """Return the id of a row-number column of which the condition accepts only the number 1, or None."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
         role = roles.get(column)
@@ -120,7 +120,7 @@ class _BoundsWalk:
     def _common_tables(self, node: PlanNode, limits: Limits) -> None:
         *tables, query = node.children
         self.go(query, limits)
-        # Readers come before the tables that they read.
+        # Readers are visited before the common tables that they read.
         for table in reversed(tables):
             columns = zip(*self._readers.get(int(table.java.id()), ()), strict=True)
             asked = zip(table.output, columns, strict=False)
@@ -133,7 +133,8 @@ class _BoundsWalk:
         by_where, by_on = _SIDES_FILTERED.get(node.join_type, ((), ()))
         on = {} if node.condition is None else _limits(node.condition.conjuncts())
         for place, side in enumerate(node.children):
-            # A version that does not pass is still the newest of its key.
+            # The right side of a temporal join is not filtered: a version that does not pass is still the newest of
+            # its key.
             if place and self._is_temporal(node):
                 self.go(side, {})
             else:
@@ -146,7 +147,7 @@ def _renamed(project: PlanNode, limits: Limits) -> Limits:
 
 
 def _both(one: Limits, other: Limits) -> Limits:
-    """Return the limits of two conditions that both hold."""
+    """Return the limits if both conditions must hold."""
     return {**one, **{column: min(limit, one.get(column, limit)) for column, limit in other.items()}}
 
 
@@ -155,7 +156,7 @@ def _limits(conditions: Iterable[Expression]) -> Limits:
 
 
 def _limit(condition: Expression) -> Limits:
-    """Return the greatest row number that a condition accepts; at least 1, because each operator keeps a row."""
+    """Return the greatest row number that a condition accepts; at least 1, because operators keep at least one row."""
     column, numbers = _numbers(condition)
     if condition.kind == "In":
         value, *listed = condition.children
@@ -166,7 +167,7 @@ def _limit(condition: Expression) -> Limits:
 
 
 def _numbers(condition: Expression) -> tuple[int, range]:
-    """Return a column and the numbers that a comparison accepts; `COMPUTED` for other conditions."""
+    """Return the column id of a comparison and the numbers that pass; `COMPUTED` for other conditions."""
     if condition.kind == "Between":
         value, lower, upper = condition.between
         first, last = _constant(lower), _constant(upper)
@@ -181,7 +182,7 @@ def _numbers(condition: Expression) -> tuple[int, range]:
 
 
 def _column(value: Expression) -> int:
-    """Return the column of row numbers, which have type int and may be compared as bigint."""
+    """Return the id of an int column of row numbers, also if it is cast to bigint."""
     while value.kind == "Cast" and value.type_name == "bigint" and value.children[0].type_name == "int":
         value = value.children[0]
     return value.column_id

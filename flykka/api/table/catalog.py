@@ -1,7 +1,7 @@
 """The catalog of an environment: declared tables, and views of streams and queries, by name.
 
-A stream belongs to the program of one job. So a table, or a view of a query, is planned once for each program that
-reads it, and a view of a stream is only that stream.
+A stream belongs to one job's program. So a table, or a view of a query, is planned again for each program that reads
+it; a view of a stream can only be read in the program of that stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Plan = Callable[[], "DataStream"]
 
 @dataclass(slots=True, kw_only=True)
 class _CatalogEntry:
-    """A table, or a view (`table` is None). Without a plan there is only the stream."""
+    """A table, or a view if `table` is None. A view without a plan only has its stream."""
 
     name: str
     stream: DataStream | None = None
@@ -31,7 +31,7 @@ class _CatalogEntry:
 
 
 class Catalog:
-    """Tables and views by name; case does not matter."""
+    """Tables and views by case-insensitive name."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _CatalogEntry] = {}
@@ -41,15 +41,14 @@ class Catalog:
         return name.lower() in self._entries
 
     def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
-        """Add a view of a stream; with a `plan` it can be planned again for the next job."""
+        """Add a view of a stream; `plan` plans the view again for the next job."""
         self._entries[name.lower()] = _CatalogEntry(name=name, stream=stream, plan=plan)
 
     def add_table(self, table: DeclaredTable, plan: Plan) -> None:
-        """Add a table, which is planned when it is read."""
+        """Add a table, which is planned when a query first reads it."""
         self._entries[table.name.lower()] = _CatalogEntry(name=table.name, plan=plan, table=table)
 
     def drop(self, name: str) -> None:
-        """Remove a table or view."""
         del self._entries[name.lower()]
 
     def table(self, name: str) -> DeclaredTable | None:
@@ -58,23 +57,21 @@ class Catalog:
 
     @property
     def tables(self) -> tuple[DeclaredTable, ...]:
-        """All tables, by name."""
+        """All tables, sorted by name."""
         return tuple(entry.table for _, entry in sorted(self._entries.items()) if entry.table is not None)
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The names of all views."""
         return tuple(name for name, entry in sorted(self._entries.items()) if entry.table is None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tables and views."""
         return tuple(sorted(self._entries))
 
     def stream(self, name: str, program: Program) -> DataStream:
-        """Return the stream of a table or view, which is planned if the program does not contain it yet.
+        """Return the stream of a table or view, planning it if the program does not contain it yet.
 
-        Raises the errors of planning it.
+        Errors of the planning are raised.
         """
         entry = self._entries[name.lower()]
         if entry.plan is not None and not (entry.stream is not None and _is_there(entry.stream, program)):
@@ -84,6 +81,6 @@ class Catalog:
 
 
 def _is_there(stream: DataStream, program: Program) -> bool:
-    """True if a program contains the operators of a stream: they may be of an earlier job, or have been removed."""
+    """True if a program contains a stream's operators; they may belong to an earlier job or have been removed."""
     written = program.transformations
     return stream.flow.program is program and all(each.source in written for each in stream.flow.inputs)

@@ -1,4 +1,4 @@
-"""Rows that replace or delete earlier ones: how the clauses of SQL handle them."""
+"""Conversions of changelog streams, whose rows replace or delete earlier rows, for the clauses of SQL."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
-    """Return the rows as upserts by keys; with a column of row kinds, as upserts and deletes.
+    """Return the rows as upserts by keys; if there is a column of row kinds, as upserts and deletes.
 
-    The event time is kept: temporal joins need it to know from when on a row holds.
+    The event time is preserved because temporal joins need it to know from when on a row is valid.
     """
     kind = ROW_KIND if ROW_KIND in stream.columns else None
     if kind is not None and stream.columns[-1] != kind:
@@ -31,14 +31,14 @@ def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
 
 
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
-    """Return the columns without the one of row kinds, which is not a column of a table."""
+    """Return the column names without the row-kind column, which is not part of the table."""
     return tuple(name for name in stream.columns if name != stream.changelog.row_kind)
 
 
 def where_true(rows: Rows, condition: Column) -> Rows:
-    """Return the rows for which a condition is true; the other rows become deletes of their key.
+    """Return the rows for which a condition is true; every other row becomes a delete of its key.
 
-    There is no state, so keys are also deleted if no row of them was ever emitted.
+    The filter keeps no state, so it also emits deletes for keys that it has never emitted.
     """
     changelog = rows.stream.changelog
     kind = kind_column(rows.stream)
@@ -49,15 +49,15 @@ def where_true(rows: Rows, condition: Column) -> Rows:
 
 
 def kind_column(stream: DataStream) -> str:
-    """Return the column of row kinds, or a free name for one."""
+    """Return the name of the row-kind column, or an unused name for one."""
     known = stream.changelog.row_kind
     return distinct([ROW_KIND], taken=stream.columns)[0] if known is None else known
 
 
 def normalized(stream: DataStream) -> DataStream:
-    """Add the retracted rows: `-U` before `+U`, for operators that must retract a row.
+    """Add a retraction before each update (`-U` before `+U`), for operators that must subtract replaced rows.
 
-    This is Flink's ChangelogNormalize. The kinds are in the last column, `kind_column` of the stream.
+    Corresponds to Flink's ChangelogNormalize. The row kind is the last column, named by `kind_column`.
     """
     changelog, kind = stream.changelog, kind_column(stream)
     assert changelog.keys is not None, "append-only rows are never retracted"

@@ -1,4 +1,4 @@
-"""Tables of CREATE TABLE: a source, a sink, or both, from the options of a connector."""
+"""Tables of CREATE TABLE: the source, sink, or both that a connector creates from the options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ WATERMARK_FOR = "WATERMARK FOR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredTable:
-    """A table. Without `columns` it has those of its source; `unreadable` is the reason if it has no source."""
+    """A declared table. If `columns` is None, the table has the columns of its source.
+
+    `unreadable` and `unwritable` are the reasons for a missing source or sink.
+    """
 
     name: str
     connector: str
@@ -61,13 +64,13 @@ class DeclaredTable:
     unwritable: str
 
     def stream(self, from_source: Callable[..., DataStream]) -> DataStream:
-        """Return a stream of the rows, made by `from_source` of the environment, with the declared columns.
+        """Return a stream of the rows, created by `from_source` of the environment, with the declared columns.
 
-        Rows that are changes become upserts by the primary key, unless the kind of a row is a declared column.
+        A source of changes is read as upserts by the primary key, unless the row-kind column is declared.
 
         Raises:
-            ProgramError: the table cannot be read, has other columns than declared, or its rows are changes and it has
-                no primary key.
+            ProgramError: the table cannot be read, its columns differ from the declared ones, or a source of changes
+                has no primary key.
         """
         if self.source is None:
             raise ProgramError(f"the table {self.name} cannot be read: {self.unreadable}")
@@ -102,7 +105,7 @@ class DeclaredTable:
 
 
 def declared_table(said: CreateTable, watermark: TableWatermark | None, session: SparkSession) -> DeclaredTable:
-    """Return the table of a statement.
+    """Create the table of a CREATE TABLE statement.
 
     Raises:
         RefusedError: the connector is unknown, or an option is unknown, wrong or missing.
@@ -180,7 +183,7 @@ def _check_columns(declared: Declared, watermark: TableWatermark | None) -> None
 
 
 def _made(make: Callable[[Declared], T | None] | None, declared: Declared) -> tuple[T | None, str]:
-    """Make the source or sink of a table; None and the reason, if a required option is not declared."""
+    """Create the source or sink of a table; return None and the reason if a required option is missing."""
     if make is None:
         return None, ""
     try:

@@ -1,4 +1,4 @@
-"""EXPLAIN: the operators of a query, their state and how long they keep it, and the changelog of the result."""
+"""EXPLAIN: describes a query's operators, how long each keeps its state, and the changelog of the result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
 
 
 def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
-    """Describe the operators of INSERTs that are one job; each is a table and its stream."""
+    """Describe the operators of the INSERTs of one job, each given as a table name and its stream."""
     inputs = tuple(each for _, stream in inserts for each in stream.flow.inputs)
     lines, warnings = _told(leading_to(inputs))
     lines += [f"into {table}  {stream.changelog}" for table, stream in inserts]
@@ -48,7 +48,7 @@ def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
 
 
 def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
-    """Return lines for operators, and warnings about state that never expires and work that grows with all rows."""
+    """Return lines that describe operators, and warnings about state that never expires and about costly operators."""
     numbers: dict[Transformation, int] = {}
     lines = ["operators"]
     endless: list[str] = []
@@ -89,7 +89,7 @@ def _is_without_keys(code: ChangesCode) -> bool:
 
 
 def _cost(code: ChangesCode) -> str:
-    """Describe the work of an operator without keys, all of whose rows are in one subtask."""
+    """Describe why an operator without keys, which runs in one subtask, is costly."""
     if _is_join(code):
         return "has no equality of both sides: each change meets all rows of the other side"
     return "has no keys: each batch computes its results from all current rows"

@@ -1,4 +1,4 @@
-"""The condition of a join of two streams, in parts: keys, bounds of the two event times, and the rest."""
+"""Splits the condition of a join of two streams into keys, bounds of the event times, and remaining conditions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An expression of the left side that equals one of the right side."""
+    """An equality between an expression of the left side and one of the right side."""
 
     left: Expression
     right: Expression
     matches_null: bool = False
 
     def matched(self, value: Column) -> Column:
-        """Return a value that is null only if it matches no other one."""
+        """Return a key value that is null only if it matches nothing; a null-safe equality wraps values in a struct."""
         return struct_of(value) if self.matches_null else value
 
     def of(self, side: Side) -> Expression:
@@ -44,10 +44,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCondition:
-    """The parts of a condition, which must all hold.
+    """The parts of a join condition, which must all hold.
 
-    The `interval` bounds the difference of the event times; None without bounds. `rest` is computed for each pair of
-    rows. With `is_of_windows` both rows are results of the same window.
+    `interval` bounds the difference of the two event times, None if unbounded. `rest` is evaluated for each pair of
+    rows. If `is_of_windows` is True, both rows are results of the same window.
     """
 
     keys: tuple[Key, ...]
@@ -86,7 +86,6 @@ class _Parts:
         )
 
     def add(self, condition: Expression) -> None:
-        """Add one condition."""
         key = self._key(condition) if condition.kind in ("EqualTo", "EqualNullSafe") else None
         if key is not None:
             self._keys.append(key)
@@ -110,9 +109,10 @@ class _Parts:
         return next((side for side, rows in self._sides.items() if read and read <= rows.names.keys()), None)
 
     def _have_one_window(self, key: Key) -> bool:
-        """Note that the windows of the rows are equal, and so are their ends, which are the event times.
+        """Return True if a key makes the windows of both rows equal, and record that their event times are equal.
 
-        For windows of one size, equal starts are enough.
+        The event time of a window result is the window end. Equal window starts suffice if the windows have the same
+        size.
         """
         before_end = {self._ms_before_end(key.of(side), self._sides[side]) for side in Side}
         if len(before_end) > 1 or None in before_end or not all(map(self._offset, Side)):
@@ -121,7 +121,7 @@ class _Parts:
         return True
 
     def _ms_before_end(self, expression: Expression, rows: Rows) -> int | None:
-        """Return the time from an expression to the end of its window, 0 for windows and their ends, or None."""
+        """Return the milliseconds from an expression to its window's end, 0 for a window or its end, or None."""
         match self._role(expression, rows):
             case IsWindow() | IsEventTime():
                 return 0
@@ -130,7 +130,7 @@ class _Parts:
         return None
 
     def _role(self, expression: Expression, rows: Rows) -> Role | None:
-        """Return the role of an expression of time; None if times do not bound the matches."""
+        """Return the role of a time expression; None if event times do not restrict which rows match."""
         if not _has_times(rows):
             return None
         if expression.kind != "GetStructField":
@@ -139,7 +139,7 @@ class _Parts:
         return window.part(expression.field) if isinstance(window, IsWindow) else None
 
     def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
-        """True if a comparison only bounds the event times; the bounds are noted."""
+        """Record the bound of a comparison of event times; True if the comparison does nothing but bound them."""
         one, other = self._term(first), self._term(second)
         if one is None or other is None:
             return False
@@ -152,9 +152,9 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """Note a bound, in microseconds, of the right event time minus the left one.
+        """Record a bound, in microseconds, of the right event time minus the left one.
 
-        Intervals have whole milliseconds: a value between two becomes the next one.
+        Intervals have millisecond precision, so other values are rounded up.
         """
         is_inclusive = comparison not in "<>" or micros % MICROS_PER_MS != 0
         if comparison[0] in "=>":
@@ -165,12 +165,12 @@ class _Parts:
             self._upper = min(self._upper, upper, key=lambda bound: (bound[0], bound[1]))
 
     def _offset(self, side: Side) -> int:
-        """Return the microseconds from the column of a side's event time to the event time."""
+        """Return the microseconds from the value in a side's event-time column to the event time."""
         event_time = self._sides[side].stream.flow.type.event_time
         return 0 if event_time is None else event_time.offset_ms * MICROS_PER_MS
 
     def _term(self, expression: Expression) -> _Term | None:
-        """Return an expression as a sum of event times and a constant, or None."""
+        """Return an expression as a sum of event times and a constant; None if it has another form."""
         for side, rows in self._sides.items():
             role = self._role(expression, rows)
             if isinstance(role, IsEventTime | IsWindowStart):
@@ -194,7 +194,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """Multiples of the left and the right event time, plus some microseconds."""
+    """A linear expression: multiples of the left and right event times, plus microseconds."""
 
     left: int = 0
     right: int = 0
@@ -209,7 +209,7 @@ class _Term:
 
 
 def _has_times(rows: Rows) -> bool:
-    """True if the event times of rows bound their matches: not for changing rows, which stay valid."""
+    """True if event times restrict which rows match; changing rows have no end of validity."""
     return rows.stream.flow.type.event_time is not None and rows.stream.changelog.keys is None
 
 
@@ -224,7 +224,7 @@ def _comparisons(condition: Expression) -> Iterator[tuple[Expression, str, Expre
 
 
 def _micros(constant: Expression) -> int | None:
-    """Return the length of a constant interval in microseconds; None if it has no fixed length."""
+    """Return the length of a constant interval in microseconds; None if it depends on the calendar."""
     if not constant.type_name.startswith("interval") or "month" in constant.type_name or "year" in constant.type_name:
         return None
     if constant.type_name != "interval":

@@ -1,8 +1,8 @@
-"""The planner: nodes of Spark's analyzed plan become operations on streams.
+"""The planner: translates Spark's analyzed plan into operations on streams.
 
-It goes from the result of a query down to the views of streams, and adds operations on its way up. Nodes that work row
-by row are collected, and run as Spark has analyzed them; aggregates, windows, duplicates and first rows become
-operators with state. Subplans without a stream stay as they are: tables that each batch is joined with.
+It descends from a query's result to the views of streams, and adds operations on the way back up. Stateless nodes are
+collected, and run as Spark has analyzed them. Aggregates, windows, DISTINCT and first rows become stateful operators.
+Subplans without a stream stay as they are: each batch is joined with them as tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
-"""Nodes from a LIMIT down to its ORDER BY."""
+"""Kinds of nodes from a LIMIT down to its ORDER BY."""
 
 
 def joined_with_table(
@@ -48,7 +48,7 @@ def joined_with_table(
 ) -> Relation:
     """Plan a join whose table has no rows to emit alone, so that each batch can be joined with it.
 
-    The side without a stream is None; `tables` are the common tables that it may read.
+    The side without a stream is None; `tables` are the common table expressions that the table side may read.
     """
     relation, place = (left, 0) if right is None else (right, 1)
     assert relation is not None, "one side reads a stream"
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class Planner:
-    """Plans one query over streams, given by the names of their views."""
+    """Plans one query over streams, which are given by view name."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Planner:
     ) -> None:
         """Create a planner; without a time-to-live, regular joins keep their rows forever.
 
-        `stream_of` makes a stream of the rows of a table. `as_of` are the clauses of the text that make joins temporal.
+        `stream_of` makes a stream of the rows of a table. `as_of` are the FOR SYSTEM_TIME AS OF clauses of the query,
+        which make joins temporal.
         """
         self._streams = streams
         self._stream_of = stream_of
@@ -86,10 +87,10 @@ class Planner:
         self._as_of = AsOfClauses(as_of)
 
     def result(self, plan: PlanNode) -> DataStream:
-        """Return the stream of the result rows of a query.
+        """Return the stream of a query's result rows.
 
         Raises:
-            RefusedError: a part of it cannot run on a stream.
+            RefusedError: a part of the query cannot run on a stream.
         """
         (stream, *_) = self._streams.values() or (None,)
         if stream is not None:
@@ -138,7 +139,7 @@ class Planner:
         return node.view_name in self._streams or any(map(self._reads_stream, (*node.children, *node.subqueries)))
 
     def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the common table expressions without a stream, if a node reads one together with its stream."""
+        """Return the common table expressions without a stream if a subplan without a stream reads any."""
         beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
         if not any(each.reads_common_tables for each in beside):
             return ()
@@ -169,7 +170,7 @@ class Planner:
             case "CTERelationRef":
                 return self._common_table(node)
             case "SubqueryAlias" | "View" | "CTERelationDef" | "PipeOperator":
-                return self._below(node.children[0])  # It has the columns of its child, under another name.
+                return self._below(node.children[0])  # The node has its child's columns under another qualifier.
             case "Project":
                 return self._below(node.children[0]).then(node, tables=self._tables(node))
             case "Filter":
@@ -185,7 +186,7 @@ class Planner:
             case "Window":
                 return self._window(node)
             case "Sort":
-                return self._below(node.children[0])  # A stream has no end at which its rows could be sorted.
+                return self._below(node.children[0])  # A stream never ends, so it cannot be sorted.
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._first_of_all(node)
             case "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -207,7 +208,7 @@ class Planner:
         return recomputed([node], rows, keys, functions, identity(rows, partitions))
 
     def _first_of_all(self, node: PlanNode) -> Relation:
-        """Plan LIMIT and OFFSET with the ORDER BY below them."""
+        """Plan LIMIT and OFFSET together with the ORDER BY below them."""
         nodes = [node]
         while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
             nodes.append(child)
@@ -224,7 +225,7 @@ class Planner:
                 )
 
     def _common_table(self, node: PlanNode) -> Relation:
-        """Plan a common table: its operators are added once, even with several readers."""
+        """Plan a common table expression once, even if several nodes read it."""
         key = int(node.java.cteId())
         if key not in self._common_rows:
             above, self._read = self._read, []
@@ -242,7 +243,7 @@ class Planner:
             return self._joined(child, condition)
         below = self._below(node.children[0])
         if is_implied(condition, below.roles):
-            return below  # The operator emits no other numbers.
+            return below  # The operator only emits numbers that pass.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
         is_upserts = below.stream.changelog.is_upserts
         if is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
@@ -259,7 +260,7 @@ class Planner:
         return node.kind == "Join" and all(map(self._reads_stream, node.children))
 
     def _joined(self, node: PlanNode, above: Expression | None = None) -> Relation:
-        """Plan a join, with the condition of a WHERE above it."""
+        """Plan a join; `above` is the condition of a WHERE above the join."""
         clause = self._as_of.of(node)
         if not self._joins_streams(node):
             if clause is not None:
@@ -278,7 +279,7 @@ class Planner:
         (stream, *_) = self._streams.values()
         time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
         pushed = PushedFilters(stream.flow.type.prototype.sparkSession, node, above, keeps_right=time is not None)
-        # Filters that were pushed down are read there, and no longer here.
+        # The join applies the pushed filters, so only the filter above it still reads columns here.
         self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
         settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
         self._read[-1] |= pushed.join.columns_read | (frozenset() if time is None else {time.column})
@@ -345,7 +346,7 @@ def _check_names(relation: Relation, plan: PlanNode) -> None:
 
 
 def _placed(node: PlanNode, plan: Callable[[], T]) -> T:
-    """Call `plan` for a node; an error without a position gets the position of the node."""
+    """Call `plan` for a node, and give errors without a position the position of the node."""
     try:
         return plan()
     except RefusedError as refused:

@@ -19,13 +19,13 @@ REFUSED_NODES = {
         "it draws other rows each time they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
 }
-"""Nodes without an operator: the clause that a query has for them, and what to write instead."""
+"""For unsupported kinds of nodes: the SQL clause, and the reason with what to write instead."""
 
 _CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentTime"})
 
 
 class RefusedError(ProgramError):
-    """A part of a query cannot run on a stream; the position is that of the clause."""
+    """Raised if a part of a query cannot run on a stream; `position` is the position of the clause."""
 
     def __init__(self, text: str, position: Position | None) -> None:
         super().__init__(text)
@@ -33,20 +33,20 @@ class RefusedError(ProgramError):
 
 
 def refused_node(node: PlanNode) -> RefusedError:
-    """Create the error for a node without an operator."""
+    """Create the error for a node that no operator supports."""
     nothing = node.kind, "no operator supports it; transform(...) takes DataFrames"
     clause, why = REFUSED_NODES.get(node.kind, nothing)
     return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
 
 
 def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:
-    """Raise `RefusedError` if a clause would compare values of a type that cannot be compared."""
+    """Raise `RefusedError` if a clause would compare values of an incomparable type."""
     if wrong := unsupported_type(value.column, use):
         raise RefusedError(f"{clause}: {wrong}", value.position or position)
 
 
 def without_event_time(stream: DataStream) -> str:
-    """Return why a stream has no event time, and how to give it one."""
+    """Explain why a stream has no event time, and how to define one."""
     marked = [made.name for made in leading_to(stream.flow.inputs) if made.watermark_delay_ms is not None]
     if stream.changelog != APPEND_ONLY:
         return f"its rows are {stream.changelog}, and changing rows have no event time"
@@ -59,7 +59,7 @@ def without_event_time(stream: DataStream) -> str:
 
 
 def check_expressions(node: PlanNode) -> None:
-    """Raise `RefusedError` if an expression may have another value when a restarted job computes it again."""
+    """Raise `RefusedError` if a restarted job could compute another value for an expression."""
     if node.java.deterministic() and not any(each.kind in _CLOCKS for each in _walk(node)):
         return
     for expression in _walk(node):

@@ -1,7 +1,7 @@
 """Relations: the rows of a plan node, as a stream and the nodes that are still to be applied to it.
 
 Stateless nodes are collected until a stateful operator, or the end of the query, needs their rows; then they become one
-operator. The roles of attributes are followed through them: the event time, a window, or a key of upserts.
+operator. The relation records through all nodes which attribute is the event time, a window, or an upsert key.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class IsEventTime:
 class IsWindow:
     """The attribute is the window of a result row.
 
-    Results with the same window are together in one window of `panes` over their event time. All windows have one size.
-    For sessions both are None.
+    All windows have size `size_ms`. `panes` are the windows over the results' event time that put results of the same
+    window together. Both are None for session windows.
     """
 
     panes: TumblingEventTimeWindows | None
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of the start or end of the window."""
+        """Return the role of the window's start or end."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -56,14 +56,14 @@ class IsWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsWindowStart:
-    """The attribute is the start of the window of a result row: `size_ms` before its end."""
+    """The attribute is the window start of a result row: `size_ms` before the window end."""
 
     size_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsKey:
-    """The attribute is the key of upserts with this name in the stream."""
+    """The attribute is an upsert key; `name` is the key's column in the stream."""
 
     name: str
 
@@ -72,7 +72,7 @@ class IsKey:
 class IsNumber:
     """The attribute is the row number of a first-rows operator, at most `limit`.
 
-    With a limit above 1 it is a key of the stream, called `name`.
+    If `limit` is above 1, the row number is a key of the stream, in the column `name`.
     """
 
     limit: int
@@ -84,7 +84,7 @@ Role = IsEventTime | IsWindow | IsWindowStart | IsKey | IsNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A stream whose first columns, named `called`, are attributes of the plan."""
+    """A stream whose first columns are attributes of the plan, with the column names `called`."""
 
     stream: DataStream
     output: tuple[Attribute, ...]
@@ -93,21 +93,21 @@ class Rows:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """The names of the attributes, by their ids."""
+        """The column names by attribute id."""
         return {attribute.id: name for attribute, name in zip(self.output, self.called, strict=True)}
 
     @property
     def columns(self) -> PlanColumns:
-        """Creates Columns over the rows."""
+        """The resolver of plan expressions to columns of the stream."""
         return PlanColumns(self.stream.flow.type.prototype.sparkSession, self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """The rows of a node: those of a stream, with the nodes `above` still to be applied.
+    """The rows of a plan node: a stream, and the nodes `above` that are still to be applied.
 
-    The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
-    that the nodes read. `left_out` are columns of a join that no node reads.
+    `attributes` are the plan's attributes for the stream's first columns. `tables` are the common table expressions
+    without a stream that the nodes read. `left_out` are ids of join columns that no node reads.
     """
 
     stream: DataStream
@@ -124,7 +124,10 @@ class Relation:
         return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
-        """Apply a stateless node that reads these rows as its child at a place, and possibly common tables."""
+        """Return the relation with a stateless node added, which reads these rows as its child number `place`.
+
+        `tables` are the common table expressions that the node may read.
+        """
         return replace(
             self,
             above=(*self.above, (node, place)),
@@ -136,10 +139,10 @@ class Relation:
     def settled(
         self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
     ) -> Rows:
-        """Apply the nodes as one operator; its columns get these names, by default those of the plan.
+        """Apply the collected nodes as one operator, and return its rows.
 
-        The end of a window is carried along as event time, but not into the result of the query. The row kinds come
-        after the columns, and before them, with `carries_keys`, the keys that are not columns.
+        `names` are the column names, by default those of the plan. The window end is added as event-time column, except
+        for the query's result. Keys that are not columns (with `carries_keys`) and the row kind come last.
         """
         kind, weight = self.stream.changelog.row_kind, self.stream.changelog.weight
         kinds = tuple(each for each in (kind, weight) if each is not None)
@@ -165,7 +168,7 @@ class Relation:
         return replace(rows, stream=stream, roles={column: _renamed(role, keys) for column, role in self.roles.items()})
 
     def _end_of_window(self, names: Mapping[int, str]) -> Column | None:
-        """Return the end of windows, computed from a column; None if it is a column, or not the event time."""
+        """Return an expression for the window end, if it is the event time but not a column; else None."""
         if self.stream.flow.type.event_time != OF_WINDOWS:
             return None
         if any(isinstance(role, IsEventTime) for role in self.roles.values()):
@@ -176,7 +179,7 @@ class Relation:
         return None
 
     def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
-        """Return the new name of the event time column; an empty one if it is gone."""
+        """Map the event-time column to its new name, or to an empty name if it is dropped."""
         event_time = self.stream.flow.type.event_time
         if event_time is None:
             return {}
@@ -190,8 +193,8 @@ class Relation:
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
-        """Return the new names of the keys of upserts."""
-        # If several columns are the key, the first one is used.
+        """Map the key columns of upserts to their new names, or to empty names if they are dropped."""
+        # If several columns contain the same key, the first one is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
         lost = {key: key if key in carried else "" for key in self._lost_keys}
@@ -213,18 +216,18 @@ def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
 
 
 def with_changelog(stream: DataStream, changelog: Changelog, event_time: EventTime | None = None) -> DataStream:
-    """Return the same rows, with the changelog and event time that only SQL knows."""
+    """Return the stream with another changelog and event time, which the DataStream API cannot derive."""
     return DataStream(stream.flow.typed(changelog, event_time))
 
 
 def label(verb: str, listed: Iterable[str]) -> str:
-    """Return the name of an operator, shortened if it is long."""
+    """Return the display name of an operator, truncated if it is long."""
     text = ", ".join(listed)
     return f"{verb}({text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'})"
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names, with numbers appended to repeated ones. Case does not matter, as in Spark."""
+    """Return unique names, with numbers appended to repeated ones; case is ignored, as in Spark."""
     seen = {name.lower() for name in taken}
     made = []
     for name in names:
@@ -260,7 +263,7 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
 
 
 def relation_of(rows: Rows, node: PlanNode) -> Relation:
-    """Return the rows as those of a node, whose other columns are left out."""
+    """Return the relation of a node from rows that have only some of the node's columns."""
     expressions = {each.attribute.id: each for each in node.part("output")}
     read = frozenset(each.id for each in rows.output)
     return Relation(
@@ -273,7 +276,7 @@ def relation_of(rows: Rows, node: PlanNode) -> Relation:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the relation of a plan node that has the columns of `rows`, in the same order, under its own ids."""
+    """Return the relation of a node whose columns are those of `rows`, in the same order, under the node's ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

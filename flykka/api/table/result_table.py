@@ -1,4 +1,4 @@
-"""ResultTable: the rows of a running query, for a viewer. Upserts change rows, deletes remove them."""
+"""ResultTable: the current rows of a running query, for display. Upserts replace rows, deletes remove them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000
-"""The number of last rows kept; for upserts, of the keys that changed last."""
+"""The maximal number of rows kept: the last ones, or for upserts those that changed last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A result at one moment: its last rows, their number, and the number of changes so far."""
+    """A snapshot of a result: its last rows, the number of all rows, and the number of changes so far."""
 
     columns: tuple[str, ...]
     rows: tuple[TextRow, ...]
@@ -30,7 +30,7 @@ class Shown:
 
 
 class ResultTable:
-    """Takes the batches of a query, from any thread."""
+    """Collects the batches of a query; thread-safe."""
 
     def __init__(self, columns: Sequence[str], changelog: Changelog) -> None:
         self._columns = tuple(columns)
@@ -42,7 +42,7 @@ class ResultTable:
         self._lock = Lock()
 
     def add(self, rows: Sequence[TextRow], left_out: int) -> None:
-        """Add the rows of a batch; `left_out` more are not shown."""
+        """Add the rows of a batch; `left_out` counts further rows that were not transferred."""
         with self._lock:
             self._changes += len(rows) + left_out
             if self._keys is not None:
@@ -56,7 +56,7 @@ class ResultTable:
                 self._total += len(rows) + left_out
 
     def shown(self, limit: int) -> Shown:
-        """Return the last rows, at most `limit`; of upserts those that changed last."""
+        """Return at most `limit` last rows; for upserts, those that changed last."""
         with self._lock:
             rows: Iterable[TextRow] = self._rows if self._keys is None else self._by_key.values()
             return Shown(columns=self._columns, rows=tuple(rows)[-limit:], total=self._total, changes=self._changes)
@@ -65,7 +65,7 @@ class ResultTable:
         for row in rows:
             current = (*row[:kind], INSERT, *row[kind + 1 :])
             if row[kind] in (DELETE, UPDATE_BEFORE):
-                with suppress(ValueError):  # It is older than the rows that are kept.
+                with suppress(ValueError):  # The row may have been dropped already.
                     self._rows.remove(current)
             else:
                 self._rows.append(current)

@@ -1,4 +1,4 @@
-"""Aggregates of changing rows: a replaced row is retracted."""
+"""Aggregates of changing rows: the old value is retracted when a row is replaced."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ class RetractingAggregates:
         keys: Sequence[tuple[Column, str]],
         calls: Sequence[tuple[Expression, str]],
     ) -> None:
-        """Aggregate by keys; keys and calls, of which each `is_exact_sum`, come with the names of their columns."""
+        """Aggregate calls by keys; each key and call comes with the name of its column.
+
+        Each call must satisfy `is_exact_sum`.
+        """
         self._rows = rows
         self._keys = tuple(keys)
         self._calls = tuple(calls)
 
     @property
     def stream(self) -> DataStream:
-        """The keys, the calls, and with keys the kind of the row: a key without rows is deleted."""
+        """The keys, the results, and with keys the row kind, which deletes a key without rows."""
         names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
         summands = {each.argument: each.summand for each in self._retracted}
         arguments = self._arguments
@@ -59,7 +62,7 @@ class RetractingAggregates:
         return with_changelog(selected, Changelog(keys=names, row_kind=kind_name if names else None))
 
     def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
-        """Return counts and sums of changes, and the kind of the result row."""
+        """Return counts and sums of the changes, and the column of the result's row kind."""
         kind = _kind(changes)
         sums = [column for call in self._retracted for column in call.sums(kind)]
         aggregated = keyed_by(changes, keys).aggregate(number_of_rows(kind).alias(self._number), *sums)
@@ -67,7 +70,7 @@ class RetractingAggregates:
 
     @property
     def _arguments(self) -> DataStream:
-        """The keys by which rows change, the grouping keys, and the aggregated values."""
+        """The key columns of the upserts, the grouping keys, and the aggregated values."""
         columns, changelog = self._rows.columns, self._rows.stream.changelog
         arguments = [column.alias(name) for column, name in self._keys]
         for each in self._retracted:

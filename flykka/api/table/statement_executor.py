@@ -1,4 +1,4 @@
-"""StatementExecutor: SQL on the streams of an environment."""
+"""StatementExecutor: runs SQL statements on the streams of an environment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class StatementExecutor:
-    """Runs the SQL of one environment: queries, and statements that declare, set, explain or start something."""
+    """Runs the SQL of one environment: queries, and statements that declare, set, explain or start jobs."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -57,7 +57,7 @@ class StatementExecutor:
         self._job_name: str | None = None
 
     def create_temporary_view(self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None) -> None:
-        """Register a stream as a view, as upserts if it has a primary key. Raises `ProgramError`."""
+        """Register a stream as a view; with a primary key its rows are upserts. Raises `ProgramError`."""
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"the name of a view has only letters, digits and underscores, unlike {name!r}")
         if not isinstance(stream, DataStream):
@@ -77,7 +77,7 @@ class StatementExecutor:
         self.statements.catalog.add_view(name, stream)
 
     def sql(self, query: str) -> DataStream:
-        """Add a query to the program. Raises `SqlError`."""
+        """Plan a query into the program, and return its stream. Raises `SqlError`."""
         statement = self.statements.parsed(ScriptStatement.whole(query))
         with self.statements.taken_back(statement.source):
             if not statement.is_query:
@@ -89,13 +89,13 @@ class StatementExecutor:
         return self.statements.query(statement)
 
     def explain_sql(self, query: str) -> str:
-        """Explain a query, and leave the program unchanged. Raises `SqlError`."""
+        """Explain a query without changing the program. Raises `SqlError`."""
         with self._tried():
             stream = self.sql(query)
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def execute_sql(self, statement: str) -> StatementResult:
-        """Run the only statement of a text. Raises `SqlError`."""
+        """Run a text that consists of one statement. Raises `SqlError`."""
         found = statements(statement)
         if len(found) > 1:
             with self.statements.taken_back(found[1]):
@@ -129,7 +129,7 @@ class StatementExecutor:
         return self.statements.query(statement) if statement.is_query else None
 
     def start_query(self, source: ScriptStatement) -> tuple[JobClient, ResultTable] | None:
-        """Start the job of a query, whose rows go to a table in the driver; None for other statements."""
+        """Start the job of a query that collects its rows in a driver-side table; None for other statements."""
         with self._taken_back():
             if (stream := self.query(source)) is None:
                 return None
@@ -137,7 +137,7 @@ class StatementExecutor:
             return self.execute_query(stream, CollectSink(table.add, ROWS_KEPT)), table
 
     def execute_query(self, stream: DataStream, sink: Sink) -> JobClient:
-        """Start the job of a query for a viewer: it reads the input from the start, ignoring earlier runs."""
+        """Start the job of a query for display, from the start of its input, without checkpoints of earlier runs."""
         with self._taken_back():
             stream.sink_to(sink).name("result").uid(f"{QUERY}.sink")
             self._environment.from_checkpoint(None)
@@ -185,7 +185,7 @@ class StatementExecutor:
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
-        """Parse an INSERT of a statement set. Raises `SqlError`."""
+        """Parse an INSERT for a statement set. Raises `SqlError`."""
         statement = self.statements.parsed(source)
         with self.statements.taken_back(source):
             if not isinstance(statement.command, Insert):
@@ -193,13 +193,13 @@ class StatementExecutor:
             return statement, statement.command
 
     def explain_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> str:
-        """Explain the job of these INSERTs, and leave the program unchanged. Raises `SqlError`."""
+        """Explain the job of several INSERTs without changing the program. Raises `SqlError`."""
         with self._tried():
             return explanation_of_inserts([(each.table, self.statements.insert(of, each)) for of, each in inserts])
 
     def execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
-        """Start the job of these INSERTs. Raises `SqlError`, and as `execute_async`."""
-        # As in Flink.
+        """Start the job of several INSERTs. Raises `SqlError` and the errors of `execute_async`."""
+        # Flink uses the same default job name.
         name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
         with self._taken_back():
             for statement, insert in inserts:
@@ -208,7 +208,7 @@ class StatementExecutor:
 
     @contextmanager
     def _taken_back(self) -> Iterator[None]:
-        """Leave the program unchanged if a statement is refused: its operators must not run with the next job."""
+        """Restore the program if a statement is refused, so that its operators do not run with the next job."""
         before = self._environment.program.transformations
         try:
             yield
@@ -220,7 +220,7 @@ class StatementExecutor:
 
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        """Leave the program unchanged."""
+        """Restore the program at the end of the context."""
         before = self._environment.program.transformations
         try:
             yield
@@ -236,7 +236,7 @@ _FORM = "SET 'key' = 'value'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
-    """SET 'key' = 'value', with the position of the key."""
+    """A SET 'key' = 'value' statement, with the position of the key."""
 
     key: str
     value: str
@@ -278,7 +278,7 @@ def set_option(text: str) -> SetOption | None:
 
 
 def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
-    """Return the settings with an option other than the job name. Raises `RefusedError`."""
+    """Return the settings with an option applied, which must not be the job name. Raises `RefusedError`."""
     known = _OF_JOBS.get(option.key)
     if known is None:
         meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
@@ -291,7 +291,7 @@ def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
 
 
 def _said(text: str, found: tuple[Token, ...]) -> str:
-    """Return the value of a single token; for several, their text."""
+    """Return the value of a single token, or the source text of several tokens."""
     return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]
 
 
@@ -312,14 +312,13 @@ def listed_tables(catalog: Catalog) -> pd.DataFrame:
 
 
 def listed_views(catalog: Catalog) -> pd.DataFrame:
-    """Return a row for each view of a stream or query."""
     return _frame(("view",), [(name,) for name in catalog.views])
 
 
 def described(asked: Describe, catalog: Catalog, program: Program) -> pd.DataFrame:
-    """Return the columns and types of a table or view, then lines with `#` for its other properties.
+    """Return the columns and types of a table or view, then rows that begin with `#` for other properties.
 
-    A view, or a table without declared columns, is planned if the program has not read it yet.
+    A view, or a table without declared columns, is planned if the program does not read it yet.
 
     Raises:
         RefusedError: there is no such table or view.

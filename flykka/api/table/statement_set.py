@@ -1,4 +1,4 @@
-"""StatementSet: several INSERTs that are one job; named as in Flink."""
+"""StatementSet: several INSERTs that run as one job, as in Flink."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class StatementSet:
-    """INSERTs of an environment that are executed as one job, in which each source is read once.
+    """A set of INSERTs that are executed as one job, in which each source is read once.
 
-    Created by `create_statement_set`. After `execute` it is empty, and can be filled again.
+    Created by `create_statement_set`. After `execute` the set is empty, and can be filled again.
     """
 
     def __init__(self, executor: StatementExecutor) -> None:
@@ -28,13 +28,13 @@ class StatementSet:
         """Add an INSERT, and return the set.
 
         Raises:
-            SqlError: it cannot be parsed, or is not an INSERT.
+            SqlError: the statement cannot be parsed, or is not an INSERT.
         """
         self._inserts.append(self._executor.parsed_insert(ScriptStatement.whole(statement)))
         return self
 
     def explain(self) -> str:
-        """Describe the operators of the job and their state; the program is unchanged.
+        """Describe the job's operators and their state, without changing the program.
 
         Raises:
             SqlError: an INSERT cannot run.
@@ -43,7 +43,7 @@ class StatementSet:
         return self._executor.explain_inserts(self._checked())
 
     def execute(self) -> JobClient:
-        """Start the job, and empty the set. Raises as `explain` does, and as `execute_async`."""
+        """Start the job, and empty the set. Raises the errors of `explain` and `execute_async`."""
         client = self._executor.execute_inserts(self._checked())
         self._inserts = []
         return client

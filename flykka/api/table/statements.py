@@ -1,4 +1,4 @@
-"""Statements: SQL texts that are parsed, planned and added to the program of an environment."""
+"""Statements: parses and plans SQL statements, and adds their operators to the program of an environment."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def name_operators(
 ) -> None:
     """Give uids to the operators of a statement, inputs first.
 
-    `scope` is the table or view that they are for; `streams` are the streams that they read, by name. A uid depends on
-    the kind and inputs of an operator, not on its place in the text: adding a condition or column changes no uid, so a
-    savepoint fits the changed query. Equal operators are numbered in plan order.
+    `scope` is the table or view that the operators belong to; `streams` are the streams that they read, by name. A uid
+    depends on an operator's kind and inputs, not on its position in the text. So adding a condition or column changes
+    no uid, and a savepoint fits the changed query. Equal operators are numbered in plan order.
     """
     taken = {each.uid for each in program.transformations}
     origins = {each.source: name for name, stream in streams.items() for each in stream.flow.inputs}
@@ -51,7 +51,7 @@ def name_operators(
         upstream = ",".join(dict.fromkeys(origins.get(read.source, read.source.uid) for read in each.inputs))
         if each.explicit_uid is None:
             kind = each.kind.lower().replace("_", "-")
-            # The staged rows of a table belong to the table, whatever its inputs are.
+            # The sink of a table keeps its uid, and so its staged rows, if its inputs change.
             called = kind if each.kind is OperatorKind.SINK else f"{kind}({upstream})"
             program.set_uid(each, _free(f"{scope}.{called}", taken))
             taken.add(each.uid)
@@ -78,7 +78,7 @@ _INSTEAD = {
 
 
 QUERY = "query"
-"""The scope of the uids of a query without a name."""
+"""The uid scope of queries without a name."""
 
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -91,13 +91,12 @@ _RUNS = (
 
 
 class Environment(Protocol):
-    """The environment of statements."""
+    """The environment in which statements run."""
 
     job_settings: JobSettings
 
     @property
-    def spark(self) -> SparkSession:
-        """The Spark session."""
+    def spark(self) -> SparkSession: ...
 
     @property
     def program(self) -> Program:
@@ -105,7 +104,7 @@ class Environment(Protocol):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """The time for which joins of streams in queries planned now keep rows; None: forever."""
+        """The time for which joins planned from now on keep rows, in milliseconds; None: forever."""
 
     def from_source(
         self,
@@ -113,14 +112,13 @@ class Environment(Protocol):
         watermark_strategy: WatermarkStrategy | None = None,
         name: str | None = None,
         uid: str | None = None,
-    ) -> DataStream:
-        """Return a stream of the rows of a source."""
+    ) -> DataStream: ...
 
     def from_dataframe(self, frame: DataFrame) -> DataStream:
         """Return a stream of the rows of a DataFrame, which is computed now."""
 
     def from_checkpoint(self, checkpoint: str | None) -> object:
-        """Set where the next job starts."""
+        """Set the checkpoint from which the next job starts."""
 
     def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
         """Submit the operators that lead to a sink."""
@@ -146,12 +144,13 @@ class Statements:
         scope: str = QUERY,
         columns: tuple[str, ...] = (),
     ) -> DataStream:
-        """Add the operators of a query, the statement or a part of it, to the program, and return their stream.
+        """Add the operators of a query to the program, and return their stream.
 
-        With `columns` these are its column names; `scope` is the prefix of its uids.
+        `query` is a part of the statement, by default the whole statement. `columns` renames the result columns;
+        `scope` is the prefix of the operators' uids.
 
         Raises:
-            SqlError: it cannot be parsed, or cannot run on streams.
+            SqlError: the query cannot be parsed, or cannot run on streams.
         """
         with self.taken_back(statement.source):
             parsed = statement.parsed
@@ -165,7 +164,7 @@ class Statements:
                 return self._planner(streams, statement).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
-        """Register the rows of a query as a view. Raises `SqlError`."""
+        """Register a query as a view. Raises `SqlError`."""
 
         def plan() -> DataStream:
             return self.query(statement, view.query, scope=view.name, columns=view.columns)
@@ -213,8 +212,8 @@ class Statements:
         """Write the rows of a query to the sink of a table, and return their stream.
 
         Raises:
-            SqlError: there is no such table, it cannot be written, or its columns are different; or the query cannot
-                run, or gives upserts to a table that only appends.
+            SqlError: the table is unknown, cannot be written or has different columns; the query cannot run; or the
+                query emits upserts and the table only appends.
         """
         with self.taken_back(statement.source), _placed(insert.position):
             table = self._target(insert)
@@ -235,7 +234,7 @@ class Statements:
 
     @contextmanager
     def taken_back(self, source: ScriptStatement) -> Iterator[None]:
-        """Leave the program unchanged if a statement is refused, and raise the error as a `SqlError`."""
+        """Restore the program if a statement is refused, and raise the error as `SqlError`."""
         before = self._environment.program.transformations
         try:
             yield
@@ -245,7 +244,7 @@ class Statements:
             raise self._error(source.script, wrong) from None
 
     def refused(self, statement: ParsedStatement) -> RefusedError:
-        """Create the error for a command that cannot run."""
+        """Create the error for an unsupported command."""
         hint = _INSTEAD.get(statement.parsed.plan.kind, f"this command cannot run on streams; {_RUNS}")
         return RefusedError(hint, statement.position)
 
@@ -282,7 +281,7 @@ class Statements:
         return table
 
     def _stored(self, statement: Statement, insert: Insert, table: DeclaredTable, plan: PlanNode) -> PlanNode:
-        """Convert the rows of a query to those of a table."""
+        """Convert a query's rows to the columns of the table."""
         if insert.columns:
             _check_number(insert.columns, plan, insert.position)
         plan = statement.renamed(plan, insert.columns) if insert.columns else plan
@@ -320,20 +319,20 @@ def _check_number(columns: tuple[str, ...], plan: PlanNode, position: Position |
 
 @contextmanager
 def _placed(position: Position | None) -> Iterator[None]:
-    """Give a position to errors without one."""
+    """Set the position of errors that have none."""
     try:
         yield
     except (SqlTextError, RefusedError) as wrong:
         wrong.position = wrong.position or position
         raise
     except SqlError:
-        raise  # It belongs to another text, that of a view.
+        raise  # The error belongs to another text: the definition of a view.
     except (ProgramError, SparkBridgeError) as wrong:
         raise RefusedError(str(wrong), position) from None
 
 
 def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
-    """Raise `RefusedError` if rows that replace others would go to a table that only appends."""
+    """Raise `RefusedError` if the table cannot store the changes of the rows, for example if it only appends."""
     keys, sink = stream.changelog.keys, table.sink
     assert sink is not None, "it was checked"
     if stream.changelog == APPEND_ONLY or sink.shows:

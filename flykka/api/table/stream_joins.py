@@ -49,7 +49,7 @@ _OUTER: Mapping[str, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSettings:
-    """Settings of a join: the ids of columns that the query reads, and how long rows are kept."""
+    """Settings of a join: the ids of the columns that the query reads, and the time-to-live of rows."""
 
     read: frozenset[int]
     time_to_live_ms: int | None
@@ -66,8 +66,6 @@ def streams_joined(node: PlanNode, kind: str, left: Relation, right: Relation, s
 
 
 class _Join:
-    """A join of two streams."""
-
     def __init__(self, node: PlanNode, kind: str, sides: dict[Side, Rows], settings: JoinSettings) -> None:
         self._node = node
         self._kind = kind
@@ -76,7 +74,7 @@ class _Join:
         self._condition = taken_apart(() if node.condition is None else tuple(node.condition.conjuncts()), sides)
 
     def relation(self) -> Relation:
-        """Return the rows, with those columns of the node that are read."""
+        """Return the joined rows, with only the columns that the query reads."""
         condition, interval = self._condition, self._condition.interval
         is_changing = any(rows.stream.changelog != APPEND_ONLY for rows in self._sides.values())
         is_total = not condition.keys or (interval is None and bool(_OUTER.get(self._kind)))
@@ -106,7 +104,8 @@ class _Join:
     def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
         """Return the result's event-time column and column roles, or `(None, {})` if results could be late.
 
-        An interval join takes the time of the later row; a window join emits before the watermark passes the end.
+        The event time of an interval join is that of the row that is always later. A window join emits its results
+        before the watermark passes the window end.
         """
         if self._condition.is_of_windows:
             return self._of_windows(output, names)
@@ -124,7 +123,7 @@ class _Join:
         return None, {}
 
     def _of_windows(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime, dict[int, Role]]:
-        """Return the event-time column and column roles of a window join, taken from the sides without nulls."""
+        """Return the event-time column and column roles of a window join, taken from a side that is never null."""
         roles: dict[int, Role] = {}
         for side, rows in self._sides.items():
             if _OUTER[self._kind] <= {side}:
@@ -157,12 +156,12 @@ class _Join:
         return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 
     def _meets_none_without_time(self, side: Side) -> bool:
-        """True if the results include rows of the side that may have no event time."""
+        """True if an outer join emits unmatched rows of the side, and the side's event time may be null."""
         schema = self._sides[side].stream.schema
         return side in _OUTER[self._kind] and schema[self._event_time(side).column].nullable
 
     def _without_time(self, side: Side, output: Sequence[Attribute], names: Sequence[str]) -> DataStream:
-        """Return the results of rows without an event time: they match no row, as no bound holds for them."""
+        """Return the results for rows without an event time, which match no other row because no bound holds."""
         rows, other = self._sides[side], self._sides[side.other]
         columns = [
             named(rows.names[each.id])
@@ -210,10 +209,9 @@ class _Join:
         return JoinedRows(prototype=prototype, keys=keys, event_time=self._event_time(side))
 
     def _event_time(self, side: Side) -> EventTime:
-        """Return the event time by which rows are kept.
+        """Return the event time that decides how long rows are kept.
 
-        For results of windows it is a millisecond earlier: unmatched rows are emitted with the last watermark at which
-        they are not late.
+        A window join uses one millisecond less, so that unmatched rows are emitted before they would be late.
         """
         event_time = self._sides[side].stream.flow.type.event_time
         assert event_time is not None, "the condition bounds event times"

@@ -31,18 +31,18 @@ _KINDS = {"INNER": False, "CROSS": False, "LEFT OUTER": True}
 
 
 class AsOfClauses:
-    """The clauses of a text: which joins are temporal, and which clauses belong to no join."""
+    """The FOR SYSTEM_TIME AS OF clauses of a query, each to be matched with a join."""
 
     def __init__(self, clauses: Sequence[AsOfClause]) -> None:
         self._left = {clause.table: clause for clause in clauses}
 
     def of(self, join: PlanNode) -> AsOfClause | None:
-        """Take the clause of the right side of a join, or None."""
+        """Remove and return the clause at the right side of a join; None without a clause."""
         place = self._place(join)
         return None if place is None else self._left.pop(place)
 
     def is_temporal(self, join: PlanNode) -> bool:
-        """True if the right side of a join has a clause."""
+        """True if there is a clause at the right side of a join."""
         return self._place(join) is not None
 
     def _place(self, join: PlanNode) -> Position | None:
@@ -69,7 +69,7 @@ def refused_clause(clause: AsOfClause) -> RefusedError:
 
 
 def column_of(clause: AsOfClause, join: PlanNode) -> int:
-    """Return the id of the column that a clause names, which must be one of the left side.
+    """Return the id of the column that a clause names, which must be a column of the left side.
 
     Raises:
         RefusedError: the left side has no such column.
@@ -89,25 +89,24 @@ def column_of(clause: AsOfClause, join: PlanNode) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOfVersion:
-    """The column whose time selects the version, and the clause that names it."""
+    """The id of the column whose time selects the version, and the clause that names the column."""
 
     column: int
     clause: AsOfClause
 
     @property
     def position(self) -> Position:
-        """The position of the column."""
         return self.clause.position
 
 
 def temporally_joined(
     node: PlanNode, left: Relation, right: Relation, time: TimeOfVersion, read: frozenset[int]
 ) -> Relation:
-    """Plan a temporal join, with those of its columns that are `read`.
+    """Plan a temporal join; `read` are the ids of the result columns that the query reads.
 
     Raises:
-        RefusedError: the kind of join is not supported, the time is not the event time of the left stream, a side has
-            no event time, the left rows change, or the ON has no equality with the key of the right side.
+        RefusedError: the join type is not supported, the time is not the event time of the left stream, a side has no
+            event time, the left rows change, or the ON has no equality with the key of the right side.
     """
     if left.is_changing:
         raise RefusedError(
@@ -180,7 +179,7 @@ class _TemporalJoin:
         check_one_program(f"{self._node.join_type} JOIN", left.stream.flow.program, right.stream.flow.program)
 
     def _take_apart(self) -> None:
-        """Split the condition into keys and the rest; if versions have a key, only that is used."""
+        """Split the condition into keys and the rest; if the versions have a key, only its columns become keys."""
         right = self._sides[Side.RIGHT]
         wanted = right.stream.changelog.keys
         condition = self._node.condition

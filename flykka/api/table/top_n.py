@@ -1,4 +1,4 @@
-"""First rows: ROW_NUMBER() over an order, bounded by a WHERE."""
+"""First rows per key or window: ROW_NUMBER() over an order, bounded by a WHERE."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
-    """Return True if a window function is a ROW_NUMBER() of which only the first numbers are needed."""
+    """Return True if the node is a ROW_NUMBER() whose numbers are bounded by the query."""
     number, function = _numbered(node)
     window = _window_of(node, relation)
     return function == "RowNumber" and number.id in bounds and (window is None or window.panes is not None)
 
 
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """Plan the first rows of an order, with their number, if `is_first_rows`."""
+    """Plan the first rows of an order, with their row numbers, for a node that satisfies `is_first_rows`."""
     number, _ = _numbered(node)
     limit = bounds[number.id]
     rows = relation.settled()
@@ -56,7 +56,7 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
 
 
 def without_number(relation: Relation, column: int) -> Rows:
-    """Return only the upserts with number 1: the number is a column, and no longer one of the keys."""
+    """Return only the rows with number 1; the row number remains a column, but is no longer a key."""
     rows = relation.settled(carries_keys=True)
     log, number = rows.stream.changelog, rows.roles[column]
     assert isinstance(number, IsNumber), "the condition bounds a row number"
@@ -66,7 +66,7 @@ def without_number(relation: Relation, column: int) -> Rows:
 
 
 def _numbered(node: PlanNode) -> tuple[Attribute, str]:
-    """Return the column of the window function, and the kind of function."""
+    """Return the column of a window function, and the kind of the function; an empty kind for several functions."""
     made = node.part("windowExpressions")
     kind = made[0].children[0].children[0].kind if len(made) == 1 else ""
     return made[0].attribute, kind
@@ -123,7 +123,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
         .process_table(function, state=state, output=output)
         .name(f"first {limit} of {', '.join(keys) or 'all'}")
     )
-    # A number that is always 1 identifies nothing.
+    # A row number that is always 1 is not part of the key.
     by = (*keys, called) if limit > 1 else keys
     roles: dict[int, Role] = {
         each.column_id: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
@@ -133,7 +133,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
 
 
 def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
-    """Return the rows with each ordering value in a column."""
+    """Return the rows with computed ordering values added as columns, and the order by columns."""
     orders: list[RowOrder] = []
     computed: dict[str, Column] = {}
     columns = rows.columns
@@ -152,7 +152,7 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
 
 
 def partition_name(partition: Expression, rows: Rows) -> str:
-    """Return the column of a PARTITION BY. Raises `RefusedError` if it is computed."""
+    """Return the column name of a PARTITION BY. Raises `RefusedError` if the expression is computed."""
     name = rows.names.get(partition.column_id)
     if name is None:
         raise RefusedError(

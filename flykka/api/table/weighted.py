@@ -1,4 +1,4 @@
-"""Changing rows with weights: conversions from and to upserts, and operators whose results follow all changes."""
+"""Changing rows with weights: conversions from and to upserts, and operators that follow all changes of their input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WEIGHTED = Changelog(weight=WEIGHT)
 
 
 def weighted(rows: Rows) -> Rows:
-    """Return rows with weights: those of upserts come from the state of a ChangelogNormalize."""
+    """Return the rows with a weight column; upserts are first normalized, as by Flink's ChangelogNormalize."""
     stream = rows.stream
     if stream.changelog.weight is not None:
         return rows
@@ -45,9 +45,9 @@ def weighted(rows: Rows) -> Rows:
 
 
 def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
-    """Return weighted rows, of which there is at most one for each value of these columns.
+    """Return weighted rows whose `keys` columns are known to be unique.
 
-    With None, or if a key is not among the columns, nothing is known.
+    If `keys` is None, or contains a name that is not a column, no columns are known to be unique.
     """
     keys = None if keys is None or not set(keys) <= set(rows.called) else tuple(dict.fromkeys(keys))
     roles: dict[int, Role] = {
@@ -57,7 +57,7 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
 
 
 def upserts(rows: Rows) -> DataStream:
-    """Return weighted rows with keys as upserts and deletes."""
+    """Convert weighted rows with keys to upserts and deletes."""
     keys = rows.stream.changelog.keys
     assert keys is not None, "the rows have keys"
     (kind,) = distinct([ROW_KIND], taken=rows.called)
@@ -67,13 +67,13 @@ def upserts(rows: Rows) -> DataStream:
 
 
 def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) -> Relation:
-    """Return the rows of a node with weights; without `is_unique` for a reader that makes several rows of one."""
+    """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one."""
     rows = weighted(relation.settled(carries_keys=True))
     return relation_of(rows if is_unique else with_unique(rows, None), node)
 
 
 def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
-    """Return the columns that identify weighted rows together with keys; None if nothing does."""
+    """Return the ids of columns that identify weighted rows within `keys`; None if the rows are not unique."""
     unique = rows.stream.changelog.keys
     ids = dict(zip(rows.called, rows.names, strict=True))
     columns = [*(ids[key] for key in unique or ()), *(each.column_id for each in keys)]
@@ -81,7 +81,7 @@ def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
 
 
 def changes(rows: Rows) -> DataStream:
-    """Return weighted rows as changes: each row as often as its weight says, with the kind `+I` or `-D`."""
+    """Convert weighted rows to changes: each row is repeated as often as its weight says, as `+I` or `-D`."""
     (kind,) = distinct([ROW_KIND], taken=rows.called)
     kinds = kind_of_weight(WEIGHT).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
@@ -89,7 +89,7 @@ def changes(rows: Rows) -> DataStream:
 
 
 def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
-    """Return the rows with those columns alone that have one of these ids."""
+    """Return the rows with only the columns whose ids are in `read`."""
     pairs = [(each, name) for each, name in zip(rows.output, rows.called, strict=True) if each.id in read]
     output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
     if called == rows.called:
@@ -101,10 +101,10 @@ def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
 def recomputed(
     nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], name: str, unique: Iterable[int] | None
 ) -> Relation:
-    """Return the results of nodes, bottom-up, which Spark computes again for the keys whose rows changed.
+    """Return the results of `nodes`, given bottom-up, which Spark computes again for the keys whose rows changed.
 
-    Rows with different keys must not have results in common. Without keys all results are computed again. The columns
-    with the ids `unique`, among them the keys, identify a result.
+    Rows with different keys must not have results in common. Without keys, all results are computed again. `unique` are
+    the ids of the columns that identify a result; they include the keys.
     """
     bottom, top = nodes[0], nodes[-1]
     called = distinct((each.name for each in top.output), taken=[WEIGHT])
@@ -120,16 +120,16 @@ def recomputed(
 
 
 def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
-    """Return the names of columns; None if one is missing."""
+    """Return the names of the columns; None if a column is missing."""
     names = [rows.names.get(each) for each in columns] if columns is not None else [None]
     return None if None in names else tuple(name for name in names if name is not None)
 
 
 def joined(node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition, read: frozenset[int]) -> Relation:
-    """Return the join of changing rows; `read` are the ids of the columns that it or a node above it needs.
+    """Return the join of changing rows; `read` are the ids of columns that the join or a node above needs.
 
-    Rows with equal keys meet in a worker. If more than the keys decide which rows match, an inner join filters pairs,
-    and Spark computes other joins again for the keys whose rows changed.
+    Rows with equal keys meet in one subtask. If the condition has other parts than keys, an inner join filters the
+    pairs; other joins are computed again by Spark for the keys whose rows changed.
     """
     pruned = {side: only_columns(weighted(rows), read) for side, rows in sides.items()}
     return _WeightedJoin(node, pruned, condition).relation()
@@ -150,7 +150,7 @@ _OF_BOTH = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FU
 
 
 class _WeightedJoin:
-    """A join of weighted rows, in which the rows of both sides are united into one stream."""
+    """A join of weighted rows: the rows of both sides are united into one keyed stream."""
 
     def __init__(self, node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition) -> None:
         self._node = node
@@ -175,10 +175,10 @@ class _WeightedJoin:
         return self._relation(rows)
 
     def _recomputed(self) -> Relation:
-        """Let Spark join the rows of keys that changed."""
+        """Let Spark join the rows of changed keys again."""
         output = [each for each in self._node.output if each in self._output]
         if self._node.join_type not in _KINDS:
-            output.append(self._node.output[-1])  # Whether there is a match, for an EXISTS or IN inside an OR.
+            output.append(self._node.output[-1])  # True if there is a match, for an EXISTS or IN inside an OR.
         called = distinct((each.name for each in output), taken=[WEIGHT])
         left, right = (
             _attributes(child, self._sides[side]) for child, side in zip(self._node.children, Side, strict=True)
@@ -199,10 +199,10 @@ class _WeightedJoin:
 
     @property
     def _unique(self) -> list[int] | None:
-        """The columns that identify a result, without those that follow from others.
+        """The ids of the columns that identify a result, without columns that equal another of them; None if unknown.
 
-        The join keys are among them: so a result that moves to another join key, and maybe to another subtask, is
-        another result, whichever of the two changes comes first.
+        The join keys are included. So if a row's join key changes, and possibly its subtask, the old and the new result
+        differ, and their changes may arrive in any order.
         """
         kind = _KINDS.get(self._node.join_type)
         sides = [Side.LEFT]
@@ -220,13 +220,13 @@ class _WeightedJoin:
 
     @property
     def _alike(self) -> Mapping[int, int]:
-        """The columns of the right side that equal columns of the left one in every result, mapped to these."""
+        """Columns of the right side that always equal a column of the left side, mapped to it."""
         if _KINDS.get(self._node.join_type) is not JoinKind.INNER:
             return {}
         return {key.right.column_id: key.left.column_id for key in self._condition.keys}
 
     def _is_unique(self, side: Side) -> bool:
-        """Return True if there is at most one row of a side for each join key."""
+        """Return True if each join key has at most one row on a side."""
         rows = self._sides[side]
         names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
         keys = rows.stream.changelog.keys
@@ -245,7 +245,7 @@ class _WeightedJoin:
         return _operator(both, [named(key) for key in self._keys], label("join", pairs), does, function, results)
 
     def _one_side(self, side: Side) -> DataStream:
-        """Return the rows of a side with the keys, the side, and the columns of both."""
+        """Return the rows of a side with the join keys, the side, and the columns of both sides."""
         rows = self._sides[side]
         columns = rows.columns
         pairs = zip(self._condition.keys, self._keys, strict=True)
@@ -267,7 +267,7 @@ def _operator(
     function: JoinChanges | RowsBeforeAndAfter,
     results: Callable[[DataFrame], DataFrame],
 ) -> DataStream:
-    """Add an operator of weighted rows; `does` says in the fingerprint what its earlier results were."""
+    """Add an operator of weighted rows; the text `does` identifies its function in the fingerprint."""
     flow = stream.flow.keyed(tuple(keys) or (only_key(),))
     prototype, code = try_on_prototype(
         name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results)

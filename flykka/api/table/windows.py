@@ -1,7 +1,7 @@
 """The windows of a GROUP BY, reconstructed from Spark's analysis of `window(...)` and `session_window(...)`.
 
-Spark computes the window of each row in a node below the aggregate (several for sliding windows). Operators of streams
-assign windows themselves, so that node is left out, and the windows are read from its expression.
+Spark computes the window of each row in a node below the aggregate (several windows if they slide). Stream operators
+assign windows themselves, so that node is skipped, and the windows are read from its expression.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MICROS_PER_DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRows:
-    """Rows of `source` are cut into windows over `time`; the grouping `expression` is the window.
+    """The windows of an aggregate: rows of `source` are assigned by `time`; `expression` is the grouping by window.
 
-    Spark computes it in `nodes`, top-down, of which the last one reads the source.
+    `nodes` are Spark's nodes, top-down, that compute the window; the last one reads the source.
     """
 
     expression: Expression
@@ -39,7 +39,7 @@ class CutRows:
 
     @property
     def panes(self) -> TumblingEventTimeWindows | None:
-        """Windows over the event time of results that group exactly the results of one window; None for sessions."""
+        """Windows over the event time of results that put all results of one window together; None for sessions."""
         if isinstance(self.windows, EventTimeSessionWindows):
             return None
         size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
@@ -47,12 +47,12 @@ class CutRows:
 
     @property
     def size_ms(self) -> int | None:
-        """The size of the windows; None for sessions."""
+        """The size of the windows in milliseconds; None for sessions."""
         return None if isinstance(self.windows, EventTimeSessionWindows) else self.windows.size_ms
 
 
 def cut_rows(aggregate: PlanNode) -> CutRows | None:
-    """Return the windows that an aggregate groups by; None without windows, or if they were computed before.
+    """Return the windows that an aggregate groups by; None without windows, or if a subquery has computed them.
 
     Raises:
         RefusedError: the windows are not supported on streams.
@@ -76,7 +76,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
 
 
 def _made(aggregate: PlanNode, window: Expression) -> tuple[tuple[PlanNode, ...], Expression] | None:
-    """Return the nodes down to the one that computes windows, and the struct that it computes."""
+    """Return the nodes down to the one that computes the windows, and its struct; None if there is no such node."""
     node = aggregate.children[0]
     nodes = [node]
     while node.kind == "Filter":

@@ -1,8 +1,8 @@
-"""The local files that an app reads while it defines its program: its modules, and the files that it opens.
+"""Finds the local files that an app reads while it defines its program: its modules, and the files that it opens.
 
-Python's audit events report every file that is opened and every folder that is listed, so a YAML file with column names
-counts like a module. Files of Python, flykka and installed packages are left out: their versions represent them. Spark
-reads files in the JVM, which is invisible here.
+Python's audit events report every opened file and every listed folder, so a YAML file with column names counts like a
+module. Files of Python, flykka and installed packages are left out, because their versions represent them. Spark reads
+files in the JVM, which the audit events do not report.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ELSEWHERE = ("/proc/", "/sys/", "/dev/", f"{Path(flykka.__file__).parent}/", f"
 
 @value("plan.app_input")
 class AppInput(Value):
-    """A file or folder that was read, with a digest of its content; if it is large, of its size and change time."""
+    """A file or folder that was read, with a digest of its content; for a large file, of its size and change time."""
 
     path: str
     digest: str
 
 
 class AppInputs:
-    """Records the files read in this process from `__enter__` to `__exit__`, on any thread. One at a time."""
+    """Records the files that any thread of this process reads in a `with` block; blocks must not overlap."""
 
     def __init__(self, app: str, began_ns: int) -> None:
         self._began_ns = began_ns
@@ -48,7 +48,7 @@ class AppInputs:
     def __enter__(self) -> Self:
         global _current, _is_hooked
         if not _is_hooked:
-            # A hook cannot be removed again.
+            # An audit hook cannot be removed.
             sys.addaudithook(_on_audit_event)
             _is_hooked = True
         _current = self
@@ -66,13 +66,13 @@ class AppInputs:
         self._paths.add(os.path.abspath(path))
 
     def read(self) -> tuple[AppInput, ...] | None:
-        """Return the files that were read and still exist, by path; None if some have changed since."""
+        """Return the files that were read and still exist, by path; None if any have changed since."""
         inputs = []
         for path in sorted(self._paths):
             if not _belongs_to_app(path) or not (digest := digest_of(path)):
                 continue
             with suppress(FileNotFoundError):
-                # The app may have written it, before or after it read it.
+                # The app may have written the file, before or after reading it.
                 if os.stat(path).st_mtime_ns >= self._began_ns:
                     return None
             inputs.append(AppInput(path=path, digest=digest))
@@ -80,7 +80,7 @@ class AppInputs:
 
 
 def digest_of(path: str) -> str:
-    """Return a digest of a file's content, or of the names in a folder; empty if it is neither or cannot be read."""
+    """Return a digest of a file's content or a folder's names; empty for other paths, or if it cannot be read."""
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -130,6 +130,6 @@ def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
             noting.record(os.fsdecode(path))
     elif event in _LISTED:
         (path,) = arguments
-        # A listing that searches for modules contains much else: only the modules count.
+        # Python lists the folders of its search path to find modules; of these only the loaded modules count.
         if isinstance(path, str | bytes) and (folder := os.fsdecode(path)) not in sys.path:
             noting.record(folder)

@@ -1,4 +1,4 @@
-"""Runs an app up to its first `execute`, and takes the program that it has defined without running it."""
+"""Runs an app up to its first `execute`, and returns the defined program without running a job."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from flykka.views.plan.program_plan import ProgramPlan, program_plan
 
 
 class ProgramAbort(BaseException):
-    """Ends the app after its first `execute` (Flink's ProgramAbortException).
+    """Ends the app at its first `execute` (Flink's ProgramAbortException).
 
-    Not an Exception: an app that handles errors of its job must not continue without the job.
+    This is not an Exception, so that an app that handles errors of its job does not continue without the job.
     """
 
 
@@ -33,7 +33,7 @@ class DryRun(Launch):
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None
         self.read_data = False
-        """True if Spark has run anything for the plan: defining a program reads no rows."""
+        """True if Spark has run jobs for the plan; normally the definition of a program reads no rows."""
         self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
 

@@ -1,9 +1,9 @@
-"""The first job of an app: from the cache if nothing has changed since, else by a dry run.
+"""The first job of an app: from the cache if nothing has changed since, otherwise by a dry run.
 
 Plans are cached in the user's cache folder. A cached plan is used if the app, its arguments, the options, the working
 folder, the installed packages and all files that the app has read (`app_inputs`) are the same. A program may depend on
 more: an environment variable whose name is computed, the clock, a database. Therefore the user is informed that a plan
-is cached, and nothing that runs depends on one: `flykka run` never uses the cache.
+is cached, and only plans are taken from the cache: `flykka run` never uses it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from flykka.views.plan.program_plan import ProgramPlan
 
 _SUFFIX = ".plan"
 _LIMIT = 200
-"""The maximum number of plans; the oldest ones are deleted."""
+"""The maximum number of cached plans; the oldest ones are deleted."""
 _OF_SPARK = ("SPARK_", "PYSPARK_", "HADOOP_", "JAVA_")
 
 
 @value("plan.cached")
 class CachedPlan(Value):
-    """The plan and graph of an app's first job as of `made_ms` (Unix time), with the files that the app had read."""
+    """The plan and graph of an app's first job, made at `made_ms` since the epoch, with the files that the app read."""
 
     made_ms: int
     inputs: tuple[AppInput, ...]
@@ -81,7 +81,7 @@ class PlanCache:
 
 
 def _key(app: App, options: LaunchOptions) -> str:
-    """Return a digest of all known inputs of a plan before the app runs; options for restoring state are not inputs."""
+    """Return a digest of all inputs that are known before the app runs, except options for restoring state."""
     inputs = (
         (os.path.abspath(app.path), *app.arguments),
         sorted((name, repr(value)) for name, value in options.all_values().items()),
@@ -95,13 +95,13 @@ def _key(app: App, options: LaunchOptions) -> str:
 
 
 def _installed() -> list[str]:
-    """List the installed packages with their versions, by the names of their folders."""
+    """Return the installed packages and versions, taken from folder names."""
     there = [entry for folder in sys.path if os.path.isdir(folder) for entry in os.listdir(folder)]
     return sorted(entry for entry in there if entry.endswith((".dist-info", ".egg-info")))
 
 
 def _flykka() -> list[tuple[str, int, int]]:
-    """List the files of flykka: when it runs from its sources, an edit does not change its version."""
+    """Return the files of flykka, because edits of its sources do not change its version."""
     root = Path(flykka.__file__).parent
     files = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
     stats = ((str(file), file.stat()) for file in files if file.suffix == ".py")
@@ -122,7 +122,7 @@ def first_job(
             f"flykka: {app.path} was cached {_time_text(plan.made_ms)}; --no-cache runs the app again", file=sys.stderr
         )
         return plan.plan, plan.job_graph
-    # Loading Spark's packages takes a second, and a cached plan needs none of them.
+    # Imported here because loading Spark's packages takes a second, and a cached plan does not need them.
     from flykka.cli.dry_run.dry_run import DryRun, dry_run
 
     launch = DryRun(options)

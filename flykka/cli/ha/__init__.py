@@ -1,4 +1,4 @@
-"""`flykka ha`: shows and deletes what jobs have left in a high-availability store.
+"""`flykka ha`: shows and deletes the jobs in a high-availability store.
 
 Not here: the stores (`cluster/high_availability`).
 """

@@ -1,4 +1,4 @@
-"""Commands for jobs of a running flykka, by its REST interface.
+"""Commands for jobs of a running flykka, which use its REST interface.
 
 Not here: commands for jobs of this process.
 """

@@ -1,4 +1,4 @@
-"""The arguments that select the flykka to ask, its discovery without them, and the shared steps of all commands."""
+"""Selects the running flykka for a command, by arguments or by discovery, and runs the shared steps of all commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.client.running_jobs import RunningJob, running_jobs
 from flykka.errors import FlykkaError, UnknownJobError
 
 ADDRESS_VARIABLE = "FLYKKA_ADDRESS"
-"""Sets the server for all commands without an address."""
+"""The environment variable with the server for all commands without an address."""
 
 EPILOG = """\
 The job runs in a process that serves HTTP requests: `flykka run APP.py`, or a
@@ -46,7 +46,7 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 def ask_about_job(
     command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient, ListedJob | RunningJob], str]
 ) -> int:
-    """Ask about the selected job, print the answer, and return the exit code."""
+    """Send a request about the selected job, print the response, and return the exit code."""
     return ask_for_code(command, arguments, lambda client, job: (ask(client, job), OK))
 
 
@@ -55,7 +55,7 @@ def ask_for_code(
     arguments: argparse.Namespace,
     ask: Callable[[RestClusterClient, ListedJob | RunningJob], tuple[str, int]],
 ) -> int:
-    """Ask about the selected job, print the answer, and return its exit code."""
+    """Send a request about the selected job, print the response, and return the exit code that it determines."""
 
     def answer() -> tuple[str, int]:
         if arguments.address is not None:
@@ -63,14 +63,14 @@ def ask_for_code(
             return ask(client, client.find(arguments.job))
         address, job = _discover(running_jobs(), arguments.job)
         client = _client(command, arguments, address)
-        # The id of a running job is known already; its JobManager may be what does not answer.
+        # The id of a local job is known already, and its JobManager may not respond.
         return ask(client, job or client.find(arguments.job))
 
     return _print(command, answer)
 
 
 def ask_servers(command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str]) -> int:
-    """Ask the specified server, or all running ones, print the answers, and return the worst exit code."""
+    """Send a request to the specified server or to all running ones, and return the worst exit code."""
     running = running_jobs()
     addresses = sorted({job.address for job in running if job.address is not None})
     if arguments.address is not None:
@@ -103,7 +103,7 @@ def _print(command: str, answer: Callable[[], tuple[str, int]]) -> int:
 
 
 def _discover(running: Sequence[RunningJob], name_or_id: str | None) -> tuple[str, RunningJob | None]:
-    """Return the address to ask, and the job; without the job if the server must resolve its name.
+    """Return the address of the server, and the job; without the job if the server must resolve its name.
 
     Raises:
         UnknownJobError: there is no server, or there are several.

@@ -1,6 +1,6 @@
 """Commands for jobs of a running flykka: `flykka list`, `attach`, `cancel`, `stop`, `checkpoint`, `rescale`, `token`.
 
-`flykka savepoint take` is one of them too.
+`flykka savepoint take` is also defined here.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _rescaled(client: RestClusterClient, job_id: JobId, parallelism: str | None,
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """Parse bounds of a parallelism. Raises `RescaleError`."""
+    """Parse bounds of the parallelism. Raises `RescaleError`."""
     lower, _, upper = text.rpartition(":")
     try:
         return int(lower or 1), int(upper)

@@ -1,4 +1,4 @@
-"""An app: a Python script that runs as with `python`, and whose errors are shown without flykka's own frames."""
+"""An app: a Python script that runs as with `python`; its errors are displayed without flykka's own frames."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ F.udf(function, LongType())."""
 
 class App:
     needs_jobs = True
-    """True if an app that runs no job has failed."""
+    """True if an app that executes no job counts as failed."""
 
     def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
         self.path = path
         self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
-        """Describe why the app cannot be run at all, or return None."""
+        """Describe why the app cannot run at all, or return None."""
         path = Path(self.path)
         if path.is_dir():
             return f"{self.path} is a folder: pass the Python file of the app"
@@ -44,7 +44,7 @@ class App:
         return None
 
     def run(self) -> None:
-        """Run the script as `__main__`, its folder first on the path. All of its errors are raised, even SystemExit."""
+        """Run the script as `__main__`, with its folder first on the path. Raises all errors, even SystemExit."""
         before = list(sys.argv), list(sys.path)
         sys.argv[:] = [self.path, *self.arguments]
         sys.path.insert(0, str(Path(self.path).resolve().parent))
@@ -54,10 +54,10 @@ class App:
             sys.argv[:], sys.path[:] = before
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error of the app, the error itself last.
+        """Return the text for an error of the app, with the error itself last.
 
-        An error of flykka is shown with the line of the app that caused it; any other with its traceback, without the
-        frames of flykka and PySpark unless `whole` is set.
+        Errors of flykka are shown with the line of the app that caused them. Other errors are shown with their
+        traceback, without the frames of flykka and PySpark unless `whole` is set.
         """
         return masked(self._explained(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
 
@@ -86,7 +86,7 @@ class App:
 
 
 def app_of(options: argparse.Namespace) -> App:
-    """Return the app that a command line names. Ends the command with a usage error if it cannot be run at all."""
+    """Return the app that a command line names. If the app cannot run at all, exit with a usage error."""
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
@@ -94,22 +94,22 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """Return True if an error is one of flykka's, whose text already explains what to do."""
+    """Return True if an error is one of flykka's, whose message explains what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 
 def _hint(raised: BaseException) -> str:
-    """Return advice to print below an error of Spark, or an empty text."""
+    """Return advice to print below an error of Spark, or an empty string."""
     stack = traceback.extract_tb(raised.__traceback__)
     if not stack or "/pyspark/" not in stack[-1].filename:
         return ""
-    # PySpark raises an error, or only asserts: `assert SparkContext._active_spark_context is not None`.
+    # PySpark raises an error, or only an assertion: `assert SparkContext._active_spark_context is not None`.
     asserts = isinstance(raised, AssertionError) and "_active_spark_context" in (stack[-1].line or "")
     return _NO_SESSION if asserts or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(raised) else ""
 
 
 def _include_causes(raised: BaseException) -> None:
-    """Include the causes of errors in a traceback even if they are suppressed: Spark's own stack is long."""
+    """Include suppressed causes of errors in a traceback: Spark suppresses its own stack because it is long."""
     each: BaseException | None = raised
     while each is not None:
         each.__suppress_context__ = False

@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a launch: its cluster, its jobs, and their monitoring."""
+    """Add the options of a launch: for its cluster, its jobs, and their monitoring."""
     for heading in OptionGroup:
         group = parser.add_argument_group(heading)
         for option in OPTIONS.values():
@@ -88,7 +88,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     app, launch = app_of(options), launch_options(options)
-    # The imports below take a second, and a wrong command line should not wait for them.
+    # Imported here because the import takes a second, which a wrong command line should not wait for.
     from flykka.cli.run.execution import run
 
     return run(
@@ -100,9 +100,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def continuing(command_line: Sequence[str], *start: str) -> list[str]:
-    """Return the command line that continues the jobs of this one: the same without the options of the start.
+    """Return the command line that continues the jobs of this one: the same without its start options.
 
-    `start` are options to add; without any, jobs continue where they stopped.
+    `start` are start options to add; without them, jobs continue where they stopped.
     """
     words = list(command_line)
     theirs = words[words.index("--") :] if "--" in words else []

@@ -1,4 +1,4 @@
-"""`flykka run`: runs an app from its first line to the exit code. This module loads everything, including Spark."""
+"""`flykka run`: runs an app from its first line to the exit code. This module imports everything, including Spark."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from flykka.messages.wire.ids import JobId
 
 
 class Continue(Protocol):
-    """Builds the command line that continues stopped jobs, with these options in addition to those of this run."""
+    """Returns the command line that continues stopped jobs: that of this run with additional options."""
 
     def __call__(self, *start: str) -> str: ...
 
 
 class NoMoreJobsError(KeyboardInterrupt):
-    """The app executes another job after it was asked to stop."""
+    """The app executes another job after it was requested to stop."""
 
 
 class AppRun(Launch):
-    """Displays every job, stops the jobs on an interrupt, and waits for those for which the app does not wait."""
+    """Displays every job, stops the jobs on an interrupt, and waits for the jobs that the app does not wait for."""
 
     shows_jobs = True
     takes_options = True
@@ -58,12 +58,12 @@ class AppRun(Launch):
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
         self._app_names_start = False
-        """True if the app itself sets from where a job starts: run again, it would start there again."""
+        """True if the app itself sets from where a job starts, so that a repeated run would start there again."""
         self.has_ended_in_order = False
-        """True if nothing is left for another run to continue."""
+        """True if there is nothing that another run could continue."""
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
-        """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no more jobs."""
+        """Override settings. Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
         if self.interrupts.request is not StopRequest.NONE:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or settings.start.mode is not StartMode.AUTO
@@ -99,7 +99,7 @@ class AppRun(Launch):
         self.interrupts.apply_to(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """Wait for the jobs for which the app did not wait, before the environment is closed."""
+        """Wait for the jobs that the app did not wait for, before the environment is closed."""
         for client in self.running():
             self._end_of(client)
 
@@ -113,7 +113,7 @@ class AppRun(Launch):
         return bool(self._clients)
 
     def forgotten_operators(self) -> int:
-        """Return the number of operators that were defined but that no job has run."""
+        """Return the number of operators that were defined but belong to no job."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def failures(self) -> list[JobExecutionError]:
@@ -125,7 +125,7 @@ class AppRun(Launch):
             self._end_of(client)
 
     def close(self) -> None:
-        """Close every environment that is still open, with the jobs that are still running."""
+        """Close every environment that is still open, including jobs that are still running."""
         with ExitStack() as last_first:
             last_first.callback(self._console.close)
             for environment in self._environments:
@@ -135,11 +135,11 @@ class AppRun(Launch):
         try:
             client.wait()
         except FlykkaError:
-            # Its failure is printed with the others when the app has ended.
+            # The failure is printed together with others when the app has ended.
             return
 
     def _start_of_continuation(self, client: JobClient, checkpoint: str) -> tuple[str, ...]:
-        """Return the options to add to continue: none if the run is recorded in a permanent folder."""
+        """Return the options to add to continue; none if the run is recorded in a permanent folder."""
         if client.job_id not in self._kept_for_long:
             return ("--from-savepoint", checkpoint)
         return ("--from-checkpoint", AUTO) if self._app_names_start else ()
@@ -148,7 +148,7 @@ class AppRun(Launch):
         checkpoint = client.details.kept_checkpoint
         if checkpoint is not None and (client.job_id in self._kept_for_long or is_savepoint(checkpoint)):
             yield "kept", checkpoint
-            # Options of the start apply to the first job only; the others continue automatically.
+            # Start options apply to the first job only; the other jobs continue automatically.
             if client.job_id in self._kept_for_long or client is self._clients[0]:
                 yield "continue", self._continue_with(*self._start_of_continuation(client, checkpoint))
         elif checkpoint is not None or (
@@ -171,7 +171,7 @@ _STDERR = 2
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The result of an app: its exit code, and a final text for stderr."""
+    """The result of an app: its exit code, and a last message for stderr."""
 
     code: int
     last_words: str = ""
@@ -183,7 +183,7 @@ def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: b
     app_run = AppRun(options, output, continue_with)
     with lasting_output(app_run.interrupts.signalled):
         outcome = _outcome(app, app_run, output, verbose=verbose)
-        # Printed last, after all other output.
+        # The last message is printed after all other output.
         if outcome.last_words:
             print(outcome.last_words, file=sys.stderr, flush=True)
     return outcome.code
@@ -197,13 +197,13 @@ def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -
         last_first.enter_context(app_run.interrupts)
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
-        # The same command continues a stopped job.
+        # A stopped job is continued by the same command.
         app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.request is StopRequest.NONE
     return outcome
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:
-    """Return the error of the app after all of its jobs have ended, unless one of them is the cause."""
+    """Return the error of the app after all of its jobs have ended, unless a job's failure is the cause."""
     exit_: SystemExit | None = None
     try:
         try:
@@ -254,13 +254,13 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
 
 
 def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
-    """Return the text of an error; with `verbose`, after its stack trace."""
+    """Return the text of an error; if `verbose`, after its stack trace."""
     there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 
 
 def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
-    """Return exit code and text to print, as Python does: a number is the code, None success, other values code 1."""
+    """Return exit code and message as Python does: an int is the code, None means success, other values mean code 1."""
     match None if exit_error is None else exit_error.code:
         case None:
             return OK, ""
@@ -272,9 +272,9 @@ def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
 
 @contextmanager
 def diverted_stderr(notify: Callable[[str], object]) -> Iterator[None]:
-    """Pass every line that this process or a child writes to stderr to `notify`, until the end of the `with`.
+    """Pass every line that this process or a child writes to stderr to `notify`, until the end of the `with` block.
 
-    A child that outlives it writes into a pipe without a reader: it gets an error, but no signal.
+    A child process that outlives the block writes into a pipe without a reader: it gets an error, but no signal.
     """
     sys.stderr.flush()
     original = os.dup(_STDERR)

@@ -1,9 +1,8 @@
-"""Handles signals: the first Ctrl-C stops the running jobs, the second cancels them; batch jobs cannot be stopped, and
-the first cancels them.
+"""Handles signals: the first Ctrl-C stops the running jobs, the second cancels them.
 
-SIGTERM acts like Ctrl-C; SIGHUP only stops. A job that cannot be stopped because it restarts again and again keeps
-running after Ctrl-C, because its user can decide. SIGTERM and SIGHUP end the run anyway, as if it were killed: its
-checkpoints stay.
+Batch jobs cannot be stopped, so the first Ctrl-C cancels them. SIGTERM acts like Ctrl-C; SIGHUP only stops. A job that
+cannot be stopped because it restarts again and again keeps running after Ctrl-C, because its user can decide. SIGTERM
+and SIGHUP end the run anyway, as if it were killed, and its checkpoints are kept.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from flykka.runtime.errors import ActorDeadError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ONE_REQUEST_SECONDS = 1.0
-"""`timeout` sends SIGTERM to process and group, a service manager SIGTERM and SIGHUP: each counts as one request."""
+"""Signals within this time count as one request: `timeout` sends SIGTERM to process and group, others add SIGHUP."""
 
 
 class StopRequest(Enum):
-    """The request of the signals so far."""
+    """The request that the signals so far amount to."""
 
     NONE = 0
     STOP = 1
@@ -66,7 +65,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         threading.Thread(target=self._perform, name="interrupts", daemon=True).start()
-        # A signal may be ignored, as shells set it for processes in the background.
+        # Shells let background processes ignore signals; an ignored signal is not handled here.
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         self.install_handlers()
         return self
@@ -77,7 +76,7 @@ class Interrupts:
         self._noted.put(StopRequest.NONE)
 
     def install_handlers(self) -> None:
-        """Install our handlers, also after the app creates a SparkContext, which handles SIGINT itself."""
+        """Install our handlers; called again after the app creates a SparkContext, which handles SIGINT itself."""
         if threading.current_thread() is threading.main_thread():
             for number, before in self._before.items():
                 if before is not signal.SIG_IGN:
@@ -85,13 +84,13 @@ class Interrupts:
 
     @property
     def has_cancelled(self) -> bool:
-        """True if the jobs were cancelled: by the second request, or a batch job by the first."""
+        """True if the jobs were cancelled: by the second request, or batch jobs by the first."""
         return self.request is StopRequest.CANCEL or any(
             client.status is JobStatus.CANCELED for client in self._cancelled
         )
 
     def apply_to(self, client: JobClient) -> None:
-        """Apply an earlier request to a job that was being submitted when it came."""
+        """Apply an earlier request to a job that was just being submitted."""
         if self.request is not StopRequest.NONE:
             self._begin(self.request, client)
 
@@ -108,7 +107,7 @@ class Interrupts:
         self._noted.put(self.request)
 
     def _is_repeated(self, number: int) -> bool:
-        """Return True if the signal repeats a request: a closing terminal may send several that ask to stop."""
+        """Return True if the signal repeats a request, because a closing terminal may send several signals."""
         now = self._clock()
         if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:
             return True
@@ -124,8 +123,8 @@ class Interrupts:
                 self._begin(request, client)
 
     def _begin(self, request: StopRequest, client: JobClient) -> None:
-        # On another thread: a stop takes as long as a checkpoint, and a cancellation may follow. Batch jobs cannot be
-        # stopped with a checkpoint.
+        # A separate thread is used because a stop takes as long as a checkpoint, and a cancellation may follow. Batch
+        # jobs cannot be stopped with a checkpoint.
         perform = self._stop if request is StopRequest.STOP and not _is_batch(client) else self._cancel
         threading.Thread(target=perform, args=(client,), name=f"{request.name.lower()}-job", daemon=True).start()
 
@@ -141,7 +140,7 @@ class Interrupts:
         self._leave()
 
     def _leave(self) -> None:
-        """End the run if only jobs that cannot be stopped are left."""
+        """End the run if only jobs that cannot be stopped are running."""
         with self._leaving:
             if self._leaves or not self._refused or any(client not in self._refused for client in self._running()):
                 return
@@ -151,7 +150,7 @@ class Interrupts:
         signal.pthread_kill(main, self._asked_by)
 
     def _hint(self, clients: Sequence[JobClient]) -> str:
-        """Describe the effect of the next signal, if the sender of this one can read it and send another."""
+        """Describe the effect of the next signal, if the user can read it and send another signal."""
         again = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}.get(self._asked_by)
         return "" if again is None else f" ({again} again {_cancelling(clients)})"
 
@@ -175,7 +174,7 @@ def _is_batch(client: JobClient) -> bool:
 
 
 def _failure(end: Callable[[], object]) -> Exception | None:
-    """Return the reason why a job could not be ended; None after success, or if its cluster ended too."""
+    """Return the reason why a job could not be ended; None on success, or if its cluster terminated, too."""
     try:
         end()
     except ActorDeadError:

@@ -67,7 +67,7 @@ def _check(arguments: argparse.Namespace) -> int:
     app = app_of(arguments)
     options = launch_options(arguments, without=("allow_non_restored_state",))
     try:
-        # First, because it fails immediately, while an app takes seconds.
+        # The savepoint is read first, because that fails immediately, while an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
     except CheckpointError as unreadable:
         return fail(f"flykka savepoint: {unreadable}", FAILED)

@@ -1,4 +1,4 @@
 """`flykka sql`: runs a script of statements, or statements typed one by one.
 
-Not here: the meaning of statements (`api/table`).
+Not here: the implementation of statements (`api/table`).
 """

@@ -1,4 +1,4 @@
-"""A script of SQL as an app: runs its statements and their jobs one after the other."""
+"""A SQL script as an app: runs its statements and their jobs one after the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROWS = 10_000
 
 
 class ScriptApp(App):
-    """A text of statements. `path` is its name in errors."""
+    """A text of SQL statements. `path` is its name in errors."""
 
     needs_jobs = False
 
@@ -47,7 +47,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error; for a SQL error with its position in the file."""
+        """Return the text for an error; a SQL error includes the position in the file."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)

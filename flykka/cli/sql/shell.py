@@ -32,7 +32,7 @@ _WORDS_TO_LEAVE = ("quit", "exit")
 _HISTORY = Path("~/.flykka_sql_history").expanduser()
 _HISTORY_LENGTH = 1000
 _SLOTS = 8
-"""Jobs run concurrently here, and by default the first one would determine the number of slots."""
+"""The number of slots, because jobs run concurrently here, and by default the first job would determine it."""
 _HELP = """statements end with ; and are CREATE TABLE, CREATE TEMPORARY VIEW, INSERT INTO, EXECUTE STATEMENT SET BEGIN
 ... END, SELECT, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP and SET. A SELECT shows its rows until q or Ctrl-C;
 an INSERT runs in the background. quit; or Ctrl-D leaves, and ends running jobs."""
@@ -55,13 +55,13 @@ def shell(options: LaunchOptions) -> int:
                 output.print(_HELP, highlight=False)
                 continue
             _run(env, statement, output)
-        # Leaving is no failure: running jobs end with the environment, without waiting for them.
+        # Quitting is not a failure: running jobs are cancelled with the environment, without waiting for their ends.
         _cancel(list(env._running), output)
     return OK
 
 
 def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: RichConsole) -> None:
-    """Run a statement. Errors are printed, and the prompt comes back."""
+    """Run a statement, and print errors instead of raising them."""
     before = list(env._running)
     try:
         query = env.statement_executor.start_query(statement)
@@ -88,7 +88,7 @@ def _cancel(clients: Iterable[JobClient], output: RichConsole) -> None:
 
 
 def _typed() -> Iterator[ScriptStatement]:
-    """Yield the typed statements, each when it is complete. Ctrl-C discards an incomplete one, Ctrl-D ends."""
+    """Yield the typed statements, each when it is complete. Ctrl-C discards an incomplete statement, Ctrl-D ends."""
     text = ""
     while True:
         try:
@@ -134,7 +134,7 @@ def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
             while not client.done() and not _is_quit():
                 live.update(picture("running; q ends it"), refresh=True)
         except KeyboardInterrupt:
-            pass  # Same as q.
+            pass  # Ctrl-C acts like q.
         was_running = not client.done()
         if was_running:
             client.cancel()
@@ -155,7 +155,7 @@ def result_picture(result: Shown, state: str) -> Group:
 
 
 def _is_quit() -> bool:
-    """Return True if q is typed within a moment."""
+    """Return True if q is typed within a short time."""
     if not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
         return False
     return sys.stdin.read(1) in _QUIT
@@ -163,7 +163,7 @@ def _is_quit() -> bool:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Read keys without Enter and without echo."""
+    """Read keys without Enter and without echo during the block."""
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin)
     try:

@@ -1,4 +1,4 @@
-"""`flykka trace`: shows the actions of actors from a trace. Loads no Spark.
+"""`flykka trace`: shows the actions of actors from a trace. Does not load Spark.
 
 Not here: reading traces (`runtime/trace`), and describing them (`traces`).
 """

@@ -1,4 +1,4 @@
-"""`flykka trace check`: checks whether a recorded run violates an invariant that the monitors know."""
+"""`flykka trace check`: checks whether a recorded run violates an invariant of the monitors."""
 
 from __future__ import annotations
 

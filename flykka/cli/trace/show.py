@@ -41,7 +41,7 @@ examples:
 _ROWS_AT_A_TIME = 50
 _PATH = re.compile(r"/user(?:/[^\s/,;()#]+)*/([^\s/,;()#]+)")
 _TABLE_WIDTH = 80
-"""On a narrower terminal the columns would have only a few letters."""
+"""The minimum width of the table; in a narrower terminal the columns would only have a few letters."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -97,12 +97,12 @@ def _is_selective(arguments: argparse.Namespace) -> bool:
 
 
 def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
-    """Yield the records in display order: immediately, or with exact order if `last` ends them."""
+    """Yield the records in display order: streamed, or with exact order if only the `last` records are shown."""
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
 def _print_table(rows: Iterator[TurnRow], console: Console) -> None:
-    """Print columns, one screen at a time so that a long trace starts immediately; long ids are truncated."""
+    """Print the table, one screen at a time so that a long trace starts immediately; long ids are truncated."""
     shows_header = True
     while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
         console.print(_table(screenful, shows_header=shows_header))
@@ -128,5 +128,5 @@ def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
 
 
 def _shortened(text: str) -> str:
-    """Replace paths of actors by their names, and truncate ids."""
+    """Replace actor paths by names, and truncate ids."""
     return ids_cut_short(_PATH.sub(r"\1", text))

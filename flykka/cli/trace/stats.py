@@ -39,7 +39,7 @@ kills.
 _ROWS = 15
 _FAILURES_SHOWN = 20
 _REMEMBERED = 1 << 16
-"""The number of remembered turns: waits of messages that were sent earlier are unknown."""
+"""The number of remembered turns; the waiting times of messages sent by earlier turns are unknown."""
 _WAITS_SHOWN = 10
 
 
@@ -118,7 +118,7 @@ def _checkpoints(statistics: TraceStatistics) -> list[str]:
 
 
 def _state(stats: CheckpointStatistics) -> str:
-    """Return COMPLETED, IN_PROGRESS if the trace ends before the checkpoint, or the reason for its abortion."""
+    """Return COMPLETED, IN_PROGRESS if the trace ends before the checkpoint, or the reason of its abort."""
     return str(stats.reason or stats.status)
 
 
@@ -168,7 +168,7 @@ def _failures(statistics: TraceStatistics) -> list[str]:
 
 
 def _below(alignment: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Format a table after an empty line; nothing if it has no rows."""
+    """Format a table after an empty line; return nothing for a table without rows."""
     return ["", *columns(header, rows, alignment)] if rows else []
 
 
@@ -184,7 +184,7 @@ class FailureStatistics:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wait:
-    """A message that waited `ms` until turn `turn`, and the turn that sent it."""
+    """A message that waited `ms` milliseconds until turn `turn`, and the turn that sent it."""
 
     ms: int
     turn: int
@@ -194,9 +194,9 @@ class Wait:
 
 
 class MailboxWaits:
-    """Finds the longest times that messages waited between the turns that sent and received them, in little memory.
+    """Finds the longest times between the turns that sent and received a message, using little memory.
 
-    The duration of turns is not recorded. But messages to a slow actor wait, so this identifies it.
+    The duration of turns is not recorded, but messages to a slow actor wait, so these times identify it.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class MailboxWaits:
     def add(self, turn: Turn) -> None:
         place = turn.sequence % _REMEMBERED
         self._numbers[place], self._times[place] = turn.sequence, turn.now_ms
-        # A message of an actor to itself has not only waited: it may be the result of blocking work.
+        # A message of an actor to itself may be the result of blocking work, so it was not only waiting.
         if turn.cause is None or turn.sender is None or turn.sender == turn.recipient:
             return
         sent = turn.cause % _REMEMBERED
@@ -219,7 +219,7 @@ class MailboxWaits:
             (heapq.heappush if len(self._longest) < _WAITS_SHOWN else heapq.heapreplace)(self._longest, wait)
 
     def longest(self) -> list[Wait]:
-        """Return the waits above zero, longest first."""
+        """Return the waiting messages, longest wait first, without those that did not wait."""
         return sorted((wait for wait in self._longest if wait.ms > 0), key=lambda wait: (-wait.ms, wait.turn))
 
 
@@ -238,7 +238,7 @@ class TraceStatistics:
     killed: list[str] = field(default_factory=list)
     failures: dict[str, FailureStatistics] = field(default_factory=dict)
     checkpoints: dict[str, CheckpointStatsTracker] = field(default_factory=dict)
-    """By job."""
+    """The checkpoint statistics by job."""
     waits: MailboxWaits = field(default_factory=MailboxWaits)
 
     @classmethod
@@ -283,7 +283,7 @@ class TraceStatistics:
         self._add_checkpoint(unwrapped(turn.message))
 
     def _add_checkpoint(self, message: Value | Undecoded) -> None:
-        """Add a checkpoint; listeners get the same messages, and tasks know it if the trace lacks its beginning."""
+        """Add a checkpoint event; a trigger message to a task counts if the trace lacks the checkpoint's beginning."""
         if not isinstance(message, TriggerCheckpoint | CheckpointTriggered | CheckpointCompleted | CheckpointAborted):
             return
         tracker = self.checkpoints.setdefault(message.job_id, CheckpointStatsTracker({}, sys.maxsize))
@@ -301,7 +301,7 @@ class TraceStatistics:
 
     def _add_failure(self, turn: Turn, failure: str) -> None:
         first = self.failures.get(failure)
-        # In the order of the file a later turn may come first.
+        # Turns may be out of order in the file.
         if first is None or turn.sequence < first.turn:
             self.failures[failure] = FailureStatistics(
                 turn=turn.sequence,

@@ -1,4 +1,4 @@
-"""Shared parts of the commands on traces: opening a trace, and the exit codes."""
+"""Shared code of the commands on traces: opens a trace, and maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from flykka.runtime.trace.file.reader import Damage, TraceReader
 def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int]) -> int:
     """Open a trace and run `command`; return its exit code, or that of an error.
 
-    Damage in the part that `command` reads is an error, even if it could read much before it. `name` is the command as
-    it is typed, `flykka trace`. The reader of its output may stop reading, as `head` does.
+    Damage in the part that `command` reads is an error, even if many records could be read before it. `name` is the
+    command as typed, `flykka trace`. The reader of the output may close it early, as `head` does.
     """
     try:
         with opened(address) as trace:
@@ -43,13 +43,13 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
 def on_trace(
     name: str, command: Callable[[TraceReader, argparse.Namespace], int]
 ) -> Callable[[argparse.Namespace], int]:
-    """Return the `run` function of a command on one trace, the argument `file`: see `run_on_trace`."""
+    """Return the `run` function of a command on one trace, which is the argument `file`: see `run_on_trace`."""
     return lambda arguments: run_on_trace(name, arguments.file, lambda trace: command(trace, arguments))
 
 
 @contextmanager
 def opened(address: str) -> Iterator[TraceReader]:
-    """Open the trace at a path, or a copy of a remote one. Raises errors that `reason` describes."""
+    """Open the trace at a path, or a copy of a remote trace. Raises errors that `reason` describes."""
     if "://" not in address:
         yield TraceReader.open(address)
         return
@@ -64,7 +64,7 @@ def import_modules(names: Sequence[str]) -> None:
     """Import modules that declare messages and actors, also from the working directory, as `python -m` does.
 
     Raises:
-        TraceSelectionError: one cannot be imported.
+        TraceSelectionError: a module cannot be imported.
     """
     if names and "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -81,7 +81,7 @@ def is_the_same_file(output: str, *addresses: str) -> bool:
 
 
 def output_problem(output: str, refusal: OSError) -> str:
-    """Describe why a file cannot be written, in the same words for all commands."""
+    """Describe why a file cannot be written, with the same text for all commands."""
     why = "a file with that name exists" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
 

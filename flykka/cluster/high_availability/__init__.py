@@ -1,4 +1,4 @@
 """High-availability stores that outlive a process: a local folder, and ZooKeeper.
 
-Not here: their interface (`actors/high_availability`).
+Not here: the interface of stores (`actors/high_availability`).
 """

@@ -1,11 +1,11 @@
-"""High availability in a local folder: its values outlive the driver, and the next driver takes over.
+"""High availability in a local folder, which outlives the driver, so that the next driver takes over.
 
-The process that holds the lock of the file `lock` leads. The lock is freed at the moment when the process ends, however
-it ends, and is kept by one that is only suspended. That is guaranteed **within one machine only**: on a network file
-system another machine may believe that it holds the lock too. Therefore such a folder is refused; several machines need
-ZooKeeper.
+The process that holds the lock of the file `lock` leads. The operating system frees the lock at the moment when the
+process ends for any reason; a suspended process keeps it. That is guaranteed **within one machine only**: on a network
+file system another machine may believe that it holds the lock too. Therefore such a folder is refused; several machines
+need ZooKeeper.
 
-A value is a file that is written under another name and then renamed: a reader finds it complete or not at all.
+A value is a file that is written under another name and then renamed, so readers never find an incomplete value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1
-"""Seconds between two attempts of a waiting process to get the lock."""
+"""Seconds between two attempts of a waiting process to acquire the lock."""
 
 _LOCK = "lock"
 
 
 @trace_tag("high_availability.file_system")
 class FileSystemHaServices(HighAvailabilityServices):
-    """The services of a driver whose store is a folder. Raises `StoreUnavailableError` if it cannot be used."""
+    """The high-availability services of a driver whose store is a folder.
+
+    Raises `StoreUnavailableError` if the folder cannot be used.
+    """
 
     def __init__(self, directory: str, new_id: Callable[[], str] | None = None) -> None:
         super().__init__(FileSystemBackend(directory), new_id)
@@ -44,7 +47,7 @@ class FileSystemBackend:
     """Access to the folder; implements `Backend`.
 
     Raises:
-        StoreUnavailableError: it is not a local folder, or cannot be created; the error names it.
+        StoreUnavailableError: the folder is not local, or cannot be created; the error names it.
     """
 
     def __init__(self, directory: str) -> None:
@@ -56,10 +59,8 @@ class FileSystemBackend:
         self._holder: LatchHolder | None = None
         _IN_USE.add(self)
 
-    # The latch
-
     def acquire(self, holder: LatchHolder) -> None:
-        """Acquire the lock, on another thread if it is not free."""
+        """Acquire the lock, waiting on another thread if it is not free."""
         self._holder = holder
         if not self._try():
             self._wait()
@@ -69,15 +70,13 @@ class FileSystemBackend:
         self._is_closed.set()
         with self._lock:
             if self._held is not None:
-                # Closing alone would not free it until a process forked just now has closed it too.
+                # Closing the file would not free the lock while a process that was forked just now has the file open.
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             self._release()
 
     def forget(self) -> None:
-        """Drop the lock in a forked process, so that it is free when the parent, its owner, ends."""
+        """Close the lock file in a forked process, so that the lock is freed when the parent process ends."""
         self._release()
-
-    # Values
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -86,11 +85,11 @@ class FileSystemBackend:
             return None
         except OSError as refusal:
             raise self._unavailable("read", path, refusal) from refusal
-        # An older flykka wrote the value without a header.
+        # An older flykka has written the value without a header.
         return unpacked(str(self._root / path), data) if is_packed(data) else data
 
     def names(self, path: str) -> tuple[str, ...]:
-        """List the names in `path`, sorted. A hidden file is an incomplete write."""
+        """List the names in `path`, sorted. Hidden files are skipped, because they are incomplete values."""
         try:
             return tuple(sorted(name for name in os.listdir(self._root / path) if not name.startswith(".")))
         except (FileNotFoundError, NotADirectoryError):
@@ -99,7 +98,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set. The lock excludes other processes."""
+        """Compare and set; other processes are excluded by the lock."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():
@@ -112,8 +111,8 @@ class FileSystemBackend:
                 try:
                     sync_folders([changed])
                 except OSError as refusal:
-                    # Readers see the value, but may lose it after a power failure: the next leader continues with
-                    # what exists, and until then nothing deletes what either value refers to.
+                    # Readers see the value, but it may be lost in a power failure. The next leader continues with the
+                    # value that it finds; until then nothing is deleted that either value refers to.
                     why = f"it is unknown whether {path} was written: {refusal.strerror or refusal}"
                 else:
                     return None
@@ -125,7 +124,7 @@ class FileSystemBackend:
         raise LeadershipLostError(f"{self.name}: {why}")
 
     def _write_value(self, file: Path, data: bytes | None) -> Path:
-        """Write or remove a value; return the folder whose names have changed. If it raises, nothing has changed."""
+        """Write or remove a value; return the folder whose entries have changed. After an error nothing has changed."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
@@ -148,15 +147,13 @@ class FileSystemBackend:
             except FileNotFoundError:
                 pass
             except OSError:
-                # It is not empty.
+                # The folder is not empty.
                 break
             folder = folder.parent
         return folder
 
-    # The lock
-
     def _try(self) -> bool:
-        """Acquire the lock if it is free; return True if there is nothing more to wait for."""
+        """Try to acquire the lock; return True if waiting has ended."""
         assert self._holder is not None
         try:
             descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))
@@ -191,7 +188,7 @@ class FileSystemBackend:
     def _is_held(self) -> bool:
         if self._held is None:
             return False
-        # If the folder was deleted and created again, its lock is another file.
+        # If the folder was deleted and created again, it contains another lock file.
         try:
             return os.path.samestat(os.fstat(self._held), os.stat(self._root / _LOCK))
         except OSError:
@@ -204,7 +201,7 @@ class FileSystemBackend:
         return descriptor is not None
 
     def _lose(self) -> None:
-        # Never called while holding this object's lock: the holder may be about to write.
+        # Never called while this object's lock is held, because the holder may be about to write.
         assert self._holder is not None
         self._holder.lost()
         if not self._is_closed.is_set():
@@ -219,7 +216,7 @@ class FileSystemBackend:
         root = Path(path).absolute()
         try:
             make_folder(root, PRIVATE)
-            # A permanent failure should be reported now: later it would cost the leadership at every write.
+            # This reports a permanent failure now; later it would cost the leadership with every write.
             sync_folders([root])
         except OSError as refusal:
             raise StoreUnavailableError(f"{self.name} cannot be created: {refusal.strerror or refusal}") from refusal

@@ -1,4 +1,4 @@
-"""Settings of a store in ZooKeeper."""
+"""Settings of a high-availability store in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from flykka.runtime.secrets import remember_secrets
 
 SESSION_TIMEOUT_MS = 30_000
-"""ZooKeeper considers a driver dead after this time without contact; half of Flink's, as there is only one driver."""
+"""Milliseconds without contact until ZooKeeper considers a driver dead: half of Flink's 60 s."""
 
 
 class ZooKeeperAcl(StrEnum):
@@ -25,15 +25,15 @@ class ZooKeeperAcl(StrEnum):
 class ZooKeeperSettings:
     """A store in ZooKeeper, for drivers on several machines.
 
-    `hosts` are its servers, such as `"zk1:2181,zk2:2181,zk3:2181"`; `storage_dir` is a directory that all drivers can
-    reach, for values that are too large for ZooKeeper; `path` is the root node: each application has its own.
-    `session_timeout_ms` is how long a driver without contact keeps the leadership.
+    `hosts` are the servers, such as `"zk1:2181,zk2:2181,zk3:2181"`. `storage_dir` is a directory that all drivers can
+    reach, for values that are too large for ZooKeeper. `path` is the root node, which must be different for each
+    application. `session_timeout_ms` is how long a driver without contact keeps the leadership.
 
-    With a `username` drivers log in by SASL (DIGEST-MD5), with the password in `password_file`. With the `acl`
-    `creator` only this user may read and write the nodes.
+    With a `username`, drivers log in by SASL (DIGEST-MD5), with the password in `password_file`. With the `acl`
+    `creator`, only this user may read and write the nodes.
 
     Raises:
-        ValueError: the path or the timeout is invalid; or there is a user without a password file, or a creator
+        ValueError: the path or the timeout is invalid; a user is set without a password file; or the acl is `creator`
             without a user.
     """
 
@@ -60,7 +60,7 @@ class ZooKeeperSettings:
             raise ValueError("with acl 'creator' the nodes belong to a user: give username and password_file")
 
     def password(self) -> str:
-        """Read the password file, without the end of its line. Raises `OSError` if it cannot be read."""
+        """Read the password file, without a trailing newline. Raises `OSError` if the file cannot be read."""
         if self.password_file is None:
             return ""
         password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""The contents of an application's store: reads them, and deletes those that will not be continued."""
+"""The contents of an application's store: reads them, and deletes jobs that will not be continued."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.ids import JobId, LeaderSessionId
 
 _NO_SESSION = LeaderSessionId("")
-"""An invalid session: a store with it can only be read."""
+"""An invalid leader session, with which a store can only be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class StoredJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreContents:
-    """The contents of a store: the last run, and its jobs that will be continued or have ended."""
+    """The contents of a store: the last run, with jobs that will be continued and jobs that have ended."""
 
     run: ApplicationRun | None
     jobs: tuple[StoredJob, ...]
@@ -59,9 +59,9 @@ def store_contents(services: HighAvailabilityServices) -> StoreContents:
 
 
 def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
-    """Conclude the run, and delete its jobs and their results. Checkpoints stay.
+    """Conclude the run, and delete its jobs and their results. Checkpoints are kept.
 
-    If it is interrupted, it can be repeated: the run is concluded first, and the next run would delete the rest.
+    An interrupted call can be repeated: the run is concluded first, and the next run would delete the remaining jobs.
     """
     if run is not None:
         store.conclude_run(run.run_id)
@@ -98,8 +98,8 @@ class _Contender:
         self.answers.put(session)
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Do nothing: writes raise `LeadershipLostError` from now on."""
+        """Do nothing, because later writes raise `LeadershipLostError`."""
 
     def failed(self, error: BaseException) -> None:
-        """Report that leadership is impossible."""
+        """Report that this process cannot become the leader."""
         self.answers.put(error)

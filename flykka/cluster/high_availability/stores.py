@@ -1,4 +1,4 @@
-"""Finds the high-availability store that a user specifies: a folder, or ZooKeeper."""
+"""Parses the high-availability store that a user specifies: a folder, or ZooKeeper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> S
     """Parse the setting: None, a folder, or ZooKeeper, also in the format of a command line.
 
     Raises:
-        ProgramError: it is none of these.
+        ProgramError: the setting has another format.
     """
     if setting is None or isinstance(setting, ZooKeeperSettings):
         return setting
@@ -41,12 +41,12 @@ def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> S
     text = os.fspath(setting)
     if text.startswith(f"{_ZOOKEEPER}:"):
         return _zookeeper(text)
-    # Addresses are not paths: opening the store reports what is wrong with one.
+    # An address is not made absolute like a path; opening the store reports what is wrong with it.
     return FolderSettings(directory=text if "://" in text else os.path.abspath(text))
 
 
 def numbered(settings: StoreSettings, number: int) -> StoreSettings:
-    """Return the store of the application's environment with this number, from 1: each has its own."""
+    """Return the store of the application's environment with this number, from 1, as each environment has its own."""
     if number == 1:
         return settings
     match settings:
@@ -57,7 +57,7 @@ def numbered(settings: StoreSettings, number: int) -> StoreSettings:
 
 
 def store_address(settings: StoreSettings | None) -> str:
-    """Return the canonical address of a store, equal for all of its users; empty for None."""
+    """Return the canonical address of a store, which is equal for all of its users; empty for None."""
     match settings:
         case None:
             return ""
@@ -68,7 +68,7 @@ def store_address(settings: StoreSettings | None) -> str:
 
 
 def checkpoint_directory(settings: StoreSettings) -> str:
-    """Return the default folder for checkpoints: they outlive the driver like the store."""
+    """Return the default folder for checkpoints, which outlives the driver like the store."""
     match settings:
         case FolderSettings(directory=directory):
             return f"{directory}/checkpoints"
@@ -77,7 +77,7 @@ def checkpoint_directory(settings: StoreSettings) -> str:
 
 
 def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
-    """Return the services of this process. Raises `ClusterError` if the store cannot be used."""
+    """Return the high-availability services of this process. Raises `ClusterError` if the store cannot be used."""
     try:
         match settings:
             case None:

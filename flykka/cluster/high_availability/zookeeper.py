@@ -3,12 +3,12 @@
     <path>/latch/<driver>-<number>      the contenders: the lowest number leads, as long as its session exists
     <path>/<path of the value>          a value, or the name of the file that contains a large one
 
-Every write is a transaction that also checks that the writer's own latch exists: a driver that was considered dead and
-wakes up cannot change anything (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its StateHandleStore since
-1.15).
+Every write is a transaction that also checks that the writer's own latch exists. So a driver that was considered dead
+and resumes cannot change anything (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its StateHandleStore
+since 1.15).
 
-A broken connection is restored. Until then nothing is decided: a write waits, and if its outcome is unknown, it is
-found by its unique mark. When the session has ended, or must have ended, leadership is lost.
+A broken connection is restored. Until then nothing is decided: a write waits, and if its outcome is unknown, the value
+is found by its unique mark. Leadership is lost when the session has ended, or must have ended.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient, ZooKeeperLatch
 
 LARGEST_IN_NODE = 16 * 1024
-"""In bytes. A larger value is a file."""
+"""The maximum size of a value in a node, in bytes. Larger values are files."""
 _MARK_BYTES = 16
 _VALUE, _FILE = b"=", b">"
 
 
 @trace_tag("high_availability.zookeeper")
 class ZooKeeperHaServices(HighAvailabilityServices):
-    """The services of a driver whose store is in ZooKeeper. Raises `StoreUnavailableError` as its backend."""
+    """The services of a driver whose store is in ZooKeeper. Raises `StoreUnavailableError` like `ZooKeeperBackend`."""
 
     def __init__(self, settings: ZooKeeperSettings, new_id: Callable[[], str] | None = None) -> None:
         super().__init__(ZooKeeperBackend(settings), new_id)
@@ -82,7 +82,7 @@ class ZooKeeperBackend:
         return self._client.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set, in one transaction with the check of the latch."""
+        """Compare and set, in one transaction that also checks the latch."""
         self._current_latch(path)
         packed = None if data is None else self._values.pack(path, data)
         try:
@@ -94,14 +94,14 @@ class ZooKeeperBackend:
         return differs
 
     def close(self) -> None:
-        """Release the latch immediately, with the session."""
+        """End the session, which releases the latch immediately."""
         self._latch.close()
         self._client.close()
 
     def _set(
         self, path: str, packed: bytes | None, expected: Mapping[str, bytes | None]
     ) -> tuple[str | None, bytes | None]:
-        """Return the first path that differs, or None with the replaced value."""
+        """Return the first path whose value differs, or None with the replaced value."""
         replaced, is_unsure = None, False
         while True:
             latch = self._current_latch(path)
@@ -140,11 +140,10 @@ class ZooKeeperBackend:
 
 
 class ZooKeeperValues:
-    """The format of values in ZooKeeper: a unique mark, then the value, or the name of the file that contains a large
-    one.
+    """The format of values in ZooKeeper: a unique mark, followed by the value or the name of a file with it.
 
-    ZooKeeper limits nodes to a megabyte and keeps all nodes in memory: a value of more than some kilobytes, for example
-    a job graph, is a file in the storage directory, whose name is in ZooKeeper (Flink's
+    ZooKeeper limits nodes to a megabyte and keeps all nodes in memory. Therefore a value of more than some kilobytes,
+    for example a job graph, is a file in the storage directory, whose name is in ZooKeeper (Flink's
     `high-availability.storageDir`).
 
     Converts between values and nodes. Raises `StoreUnavailableError` if the directory cannot be used.
@@ -173,7 +172,7 @@ class ZooKeeperValues:
         return mark.bytes + _FILE + file.encode()
 
     def unpack(self, node: bytes) -> bytes | None:
-        """Return the value of a node; None if its file is gone, because it was replaced meanwhile."""
+        """Return the value of a node; None if its file no longer exists, because the value was replaced meanwhile."""
         kind, content = node[_MARK_BYTES : _MARK_BYTES + 1], node[_MARK_BYTES + 1 :]
         if kind == _VALUE:
             return content
@@ -186,8 +185,8 @@ class ZooKeeperValues:
         return data
 
     def discard(self, node: bytes | None) -> None:
-        """Delete the file of a value that can no longer be read, if it has one."""
+        """Delete the file of a value that can no longer be read, if there is one."""
         if node is not None and node[_MARK_BYTES : _MARK_BYTES + 1] == _FILE:
-            # A leftover file does no harm.
+            # A remaining file does no harm.
             with suppress(OSError):
                 self._fs.rm_file(f"{self._root}/{node[_MARK_BYTES + 1 :].decode()}")

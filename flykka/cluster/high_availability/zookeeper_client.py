@@ -1,4 +1,4 @@
-"""A client of ZooKeeper based on kazoo: nodes with versions, transactions, and the state of the connection."""
+"""A client of ZooKeeper based on kazoo: versioned nodes, transactions, and the state of the connection."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from flykka.actors.high_availability.services import LatchHolder
 from flykka.cluster.high_availability.settings import ZooKeeperAcl, ZooKeeperSettings
 
 CONNECTION_TIMEOUT = 15.0
-"""Seconds for the first answer of a server."""
+"""Seconds to wait for the first reply of a server."""
 HANDSHAKE_TIMEOUT = 5.0
-"""Seconds for one server to accept a connection and to answer on it, before the next server is asked."""
+"""Seconds to wait until a server accepts a connection and replies, before trying the next server."""
 
 DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError, KazooTimeoutError)
-"""Errors of the connection, after which it is unknown whether the call took effect."""
+"""Connection errors, after which it is unknown whether the call took effect."""
 
 _log = logging.getLogger(__name__)
-# It logs every broken connection in detail; the relevant part is logged here.
+# kazoo logs every broken connection in detail, so it is silenced; what is relevant is logged here.
 _QUIET = logging.getLogger("flykka.cluster.high_availability.kazoo")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -49,18 +49,14 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The value at a path, and the number of its writes."""
+    """The value at a path, and its version: the number of its writes."""
 
     data: bytes
     version: int
 
 
 class _ImpatientHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types.
-    """Limits the wait for a server that accepts a connection and is silent, which kazoo limits by the session timeout.
-
-    A server that is starting accepts connections whose first request it can ignore. A client that waits for the answer
-    as long as a session lasts loses its session.
-    """
+    """Limits the wait for a starting server, which may accept a connection without replying before the session ends."""
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
         return super().create_connection(*args, **{**options, "timeout": min(options["timeout"], HANDSHAKE_TIMEOUT)})
@@ -72,11 +68,10 @@ class _ImpatientHandler(SequentialThreadingHandler):  # type: ignore[misc] # kaz
 
 
 class ZooKeeperClient:
-    """A session with ZooKeeper, replaced by a new one when it ends.
+    """A session with ZooKeeper, replaced by a new session when it ends.
 
     Raises:
-        StoreUnavailableError: no server answers; also raised by every call if none answers for longer than a
-            session lasts.
+        StoreUnavailableError: no server replies; later, every call raises it after a session's duration without reply.
     """
 
     def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
@@ -85,11 +80,11 @@ class ZooKeeperClient:
         self._username = settings.username
         self.session_timeout = settings.session_timeout_ms / 1000
         self.changed = Condition()
-        """Signals changes of the connection, and of state that users keep next to it."""
+        """Signals changes of the connection, and of state that users of the client guard with this lock."""
         self.is_closed = False
         self._disconnected_since: float | None = monotonic()
         self._is_refused = False
-        """True if the login was refused: the connection is not restored then."""
+        """True if the login was refused, so that the connection is not restored."""
         self._lost: Callable[[], None] = lambda: None
         self._kazoo = KazooClient(
             hosts=settings.hosts,
@@ -110,27 +105,25 @@ class ZooKeeperClient:
                 " this their address?"
             ) from refusal
         if settings.username is not None:
-            # The first answer shows whether the login was accepted.
+            # The first reply shows whether the login was accepted.
             try:
                 self.is_there(self._root)
             except StoreUnavailableError:
                 self.close()
                 raise
 
-    # The connection
-
     @property
     def disconnected_for(self) -> float | None:
-        """Seconds without a connection; None if there is one."""
+        """Seconds since the connection was lost; None if connected."""
         since = self._disconnected_since
         return None if since is None else monotonic() - since
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
-        """Call `lost`, holding `changed`, when a session ends."""
+        """Set the callback for the end of a session, which is called while holding `changed`."""
         self._lost = callback
 
     def wait_connected(self, until: Callable[[], bool]) -> bool:
-        """Wait for a connection, or until another condition is true; return True if there is a connection."""
+        """Wait for a connection, or until another condition is true; return True if connected."""
         with self.changed:
             self.changed.wait_for(lambda: self.is_closed or self._disconnected_since is None or until())
             return self._disconnected_since is None and not self.is_closed
@@ -144,7 +137,7 @@ class ZooKeeperClient:
         self._kazoo.close()
 
     def _on_state(self, state: str) -> None:
-        # On the connection's own thread, which must not wait for our locks.
+        # This runs on the connection's own thread, which must not wait for our locks.
         with self.changed:
             if state == KazooState.CONNECTED:
                 self._disconnected_since = None
@@ -155,10 +148,8 @@ class ZooKeeperClient:
                 self._lost()
             self.changed.notify_all()
 
-    # Values
-
     def look(self, path: str) -> Node | None:
-        """Return the node at `path`; None if there is no node, or a folder."""
+        """Return the node at `path`; None if there is no node, or if it is a folder."""
         try:
             data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
         except NoNodeError:
@@ -174,9 +165,9 @@ class ZooKeeperClient:
     def commit(
         self, latch: str, path: str, data: bytes | None, target: Node | None, checks: Iterable[tuple[str, Node]]
     ) -> bool | None:
-        """Write if nothing has changed since it was read and the latch exists.
+        """Write a value if the values read before are unchanged and the latch exists.
 
-        Returns whether it has happened; None if that is unknown.
+        Return whether the value was written, or None if that is unknown.
         """
         transaction = self._kazoo.transaction()
         transaction.check(latch, -1)
@@ -204,8 +195,6 @@ class ZooKeeperClient:
             self._remove_empty(path)
         return has_happened
 
-    # The latch
-
     def create_latch(self, prefix: str) -> None:
         """Create an ephemeral node, numbered after all others. Raises errors of `DISCONNECTED`."""
         creation = self._kazoo.create_async(
@@ -225,7 +214,7 @@ class ZooKeeperClient:
         return self._full(f"latch/{latch}")
 
     def watch_latch(self, latch: str, changes: Callable[[], None]) -> bool:
-        """Call `changes` when the latch disappears, or when that becomes unknown; return True if it exists."""
+        """Call `changes` when the latch disappears, or when its existence becomes unknown; return True if it exists."""
         stat = self._kazoo.exists_async(self.latch_path(latch), watch=lambda _: changes()).get(
             timeout=self.session_timeout
         )
@@ -235,13 +224,11 @@ class ZooKeeperClient:
         return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
 
     def delete_latch(self, full_path: str) -> None:
-        """Delete a latch, if there is a connection; without one it disappears with its session."""
+        """Delete a latch if connected; otherwise it disappears with its session."""
         try:
             self._kazoo.delete_async(full_path).get(timeout=self.session_timeout)
         except (NoNodeError, *DISCONNECTED):
             pass
-
-    # Requests
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
@@ -250,7 +237,7 @@ class ZooKeeperClient:
         self._kazoo.ensure_path_async(self._full(path.rpartition("/")[0])).get(timeout=self.session_timeout)
 
     def _remove_empty(self, path: str) -> None:
-        """Delete the folders that were created for a value with their last value."""
+        """Delete the folders that were created for a value, if they are empty."""
         while path := path.rpartition("/")[0]:
             try:
                 self._kazoo.delete_async(self._full(path)).get(timeout=self.session_timeout)
@@ -285,7 +272,7 @@ class ZooKeeperClient:
                 )
 
     def unavailable(self, refusal: KazooException) -> StoreUnavailableError:
-        """Convert an error that is not one of the connection to one for the user."""
+        """Convert an error other than a connection error to an error for the user."""
         if isinstance(refusal, AuthFailedError):
             return StoreUnavailableError(
                 f"{self._name} refuses the login of {self._username!r}: check the user and its password"
@@ -299,7 +286,7 @@ class ZooKeeperClient:
 
 
 def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
-    """Return the options of kazoo for a user; None without one. Raises `StoreUnavailableError`."""
+    """Return kazoo's options for logging in a user; None without a user. Raises `StoreUnavailableError`."""
     if settings.username is None:
         return None
     if find_spec("puresasl") is None:
@@ -317,8 +304,8 @@ def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
 class ZooKeeperLatch:
     """The latch of a driver in ZooKeeper: an ephemeral node among those of all contenders.
 
-    The lowest number leads. A waiting driver watches only the one before it, so that the end of a leader wakes a single
-    driver (ZooKeeper's recipe for leader election). Everything happens on one thread. The latch is lost with its
+    The lowest number leads. A waiting driver watches only the node before its own, so that the end of a leader wakes a
+    single driver (ZooKeeper's recipe for leader election). Everything happens on one thread. The latch is lost with its
     session, or after the duration of a session without a connection.
     """
 
@@ -331,22 +318,22 @@ class ZooKeeperLatch:
 
     @property
     def held(self) -> str | None:
-        """The full path of the node with which this driver leads; None if it does not."""
+        """The full path of the node with which this driver leads; None if it does not lead."""
         return self._held
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch, again whenever it is lost."""
+        """Wait for the latch on another thread, and wait again whenever it is lost."""
         Thread(target=self._contend, args=(holder,), name="flykka-high-availability-latch", daemon=True).start()
 
     def lose(self, latch: str) -> None:
-        """Give up the latch because this node was found to be gone."""
+        """Give up the latch, because its node does not exist any more."""
         with self._client.changed:
             if self._held == latch:
                 self._held = None
                 self._client.changed.notify_all()
 
     def close(self) -> None:
-        """Drop the latch; the client, which is closed next, ends the session."""
+        """Give up the latch; the client, which is closed next, ends the session."""
         with self._client.changed:
             self._held = None
             self._client.changed.notify_all()
@@ -369,11 +356,11 @@ class ZooKeeperLatch:
             self._wait_lost(latch)
             holder.lost()
             if not self._client.is_closed:
-                # If the session has survived the silence, the node still exists.
+                # If the session has survived the disconnection, the node still exists.
                 self._client.delete_latch(latch)
 
     def _wait_lowest(self) -> str | None:
-        """Wait until the node of this driver is the lowest; None if it must be checked again."""
+        """Wait until this driver's node is the lowest, and return its path; None if the caller must check again."""
         latches = self._client.latches()
         mine = next((index for index, name in enumerate(latches) if name.startswith(self._prefix)), None)
         if mine is None:
@@ -407,5 +394,5 @@ class ZooKeeperLatch:
                 elif silence < self._client.session_timeout:
                     self._client.changed.wait(self._client.session_timeout - silence)
                 else:
-                    # The servers consider this driver dead by now, or are gone themselves.
+                    # By now the servers consider this driver dead, or are unavailable themselves.
                     self._held = None

@@ -1,4 +1,4 @@
 """Handlers of requests, by subject.
 
-Not here: the JSON of answers (`rest/responses`).
+Not here: the JSON of responses (`rest/responses`).
 """

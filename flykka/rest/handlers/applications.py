@@ -1,4 +1,4 @@
-"""The application: the program of this process, with all of its jobs. There is always exactly one."""
+"""The application: the program of this process, with all of its jobs. There is always exactly one application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ONE = "/applications/{applicationid}"
 
 
 class ApplicationHandlers:
-    """Handles requests by asking the cluster; `application_id` identifies this process and its program."""
+    """Handles requests by querying the cluster; `application_id` identifies this process and its program."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway

@@ -1,4 +1,4 @@
-"""The cluster: numbers of its jobs, its TaskManagers, its JobManager, and the configuration of the page."""
+"""The cluster: counts of jobs by status, TaskManagers, the JobManager, and the configuration of the page."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ClusterHandlers:
         return task_manager_details(own, self._tasks()[own.task_manager], now_ms)
 
     def _tasks(self) -> Counter[TaskManagerId | None]:
-        """Count the tasks on each TaskManager: a slot may have several, or none while its job restarts."""
+        """Count the tasks on each TaskManager: a slot may contain several tasks, or none while its job restarts."""
         return Counter(subtask.current.task_manager for subtask in running_subtasks(self._gateway))
 
     def _configuration(self, query: Query) -> list[Json]:
@@ -150,7 +150,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
         "hardware": {
             "cpuCores": os.cpu_count() or 1,
             "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            # Flink's size of the JVM heap; here rows and state are in Spark.
+            # Flink reports the size of the JVM heap; here rows and state are in Spark.
             "freeMemory": 0,
             "managedMemory": own.total.managed_mib * MIB,
         },
@@ -165,7 +165,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
 
 
 def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
-    """Format Flink's ResourceProfileInfo, with memory in MiB; slots have no share of the network memory."""
+    """Format Flink's ResourceProfileInfo, with memory in MiB; network memory is not divided by slot."""
     return {
         "cpuCores": spec.cpu_millis / 1_000,
         "taskHeapMemory": spec.heap_mib,

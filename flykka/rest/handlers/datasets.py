@@ -1,4 +1,4 @@
-"""Cluster datasets: lists and deletes the cached streams."""
+"""Cluster datasets: lists and deletes cached streams."""
 
 from __future__ import annotations
 

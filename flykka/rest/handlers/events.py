@@ -1,4 +1,4 @@
-"""Server-sent events: the content of the page, sent when it changes. The page reads them by fetch, with its token."""
+"""Server-sent events: sends the data of the page when it changes. The page reads them by fetch, with its token."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ async def changes(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[bytes]:
-    """Yield frames: the first answer, then each one that differs from the previous; a heartbeat after a long silence.
+    """Yield frames: the first response, then each changed one; a heartbeat if nothing was sent for long.
 
-    `now` in a frame is the time of the server, from which the page counts durations. If asking fails, a last frame of
-    the event `failed` contains the reason.
+    `now` in a frame is the time of the server, from which the page counts durations. If a query fails, a last frame
+    with the event `failed` contains the reason.
     """
     answer, sent, last = first, b"", clock()
     while True:
@@ -65,7 +65,7 @@ def _bytes(answer: Json) -> bytes:
 
 
 class EventHandlers:
-    """The event streams of one server, limited in number."""
+    """The event streams of one server, whose number is limited."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
@@ -99,7 +99,7 @@ class EventHandlers:
 
 
 class _JobQuery:
-    """The query for the events of a job, which requests its graph only once."""
+    """A query for the events of a job, which requests the job graph only once."""
 
     def __init__(self, gateway: ClusterQueries, job_id: JobId) -> None:
         self._gateway = gateway
@@ -115,7 +115,7 @@ class _JobQuery:
 
 
 class _Stream(StreamingResponse):
-    """A stream that reports its end, even if it never started."""
+    """A streaming response that reports its end, even if it never started."""
 
     media_type = "text/event-stream"
 

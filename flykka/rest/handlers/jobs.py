@@ -26,10 +26,10 @@ from flykka.rest.responses.jobs import (
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
-"""For a job with more subtasks, times and counts of vertices are left out of the overview."""
+"""For a job with more subtasks, the overview omits times and counts of vertices."""
 
 LONGEST_WHY_S = 10.0
-"""The maximum time limit for the answer of an actor, in seconds: that of a request is three times longer."""
+"""The maximum number of seconds that an actor has to reply; the request may take three times as long."""
 
 
 class JobHandlers:
@@ -172,9 +172,9 @@ class CancelHandlers:
 def exception_history(
     entries: Sequence[RootExceptionHistoryEntry], most: int, labelled: Mapping[str, str] | None = None
 ) -> Json:
-    """Format the last failures, at most `most`; `truncated` if there are more.
+    """Format the last failures, at most `most`; `truncated` is true if there are more.
 
-    With `labelled`, only failures with all of these labels.
+    If `labelled` is not empty, only failures with all of these labels are included.
     """
     labels = (labelled or {}).items()
     newest = [entry for entry in reversed(entries) if labels <= _labels(entry.root).items()]
@@ -212,7 +212,7 @@ def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
 
 
 def _repeated(entry: RootExceptionHistoryEntry) -> Json:
-    """Format the last time of a failure that was repeated, and its count, as a label."""
+    """Format the time of the last repetition of a failure, and the number of repetitions as a label."""
     if entry.last_timestamp_ms is None:
         return {}
     labels = {"times": str(entry.times), **_labels(entry.root)}
@@ -235,7 +235,7 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
 
 
 def diagnosis(parts: JobDiagnosis) -> Json:
-    """Format the parts of a `JobDiagnosis`. A fact without a label continues the previous one."""
+    """Format a `JobDiagnosis`. A fact without a label continues the previous fact."""
     return {
         "answer": parts.answer,
         "facts": [list(fact) for fact in parts.facts],

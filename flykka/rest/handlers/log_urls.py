@@ -1,6 +1,6 @@
-"""URLs for the logs of ended jobs, made from patterns (Flink's `historyserver.log.*.url-pattern`).
+"""URLs for the logs of ended jobs, created from patterns (Flink's `historyserver.log.*.url-pattern`).
 
-Archives contain no logs. If a service stores the logs of all drivers, the patterns describe its addresses.
+Archives contain no logs. If a service stores the logs of all drivers, the patterns describe its URLs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flykka.rest.responses.io_metrics import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUrls:
-    """Patterns, in which `<jobid>` and `<tmid>` stand for a job and a TaskManager; None if there is no such service.
+    """URL patterns with placeholders `<jobid>` and `<tmid>` for a job and a TaskManager; None without a service.
 
     Raises:
-        ValueError: a pattern is not a HTTP URL.
+        ValueError: a pattern is not an HTTP URL.
     """
 
     job_manager: str | None = None
@@ -33,7 +33,7 @@ class LogUrls:
 
 
 class LogUrlHandlers:
-    """Returns URLs of logs; the history checks that the job exists."""
+    """Returns URLs of logs, after the history has checked that the job exists."""
 
     def __init__(self, gateway: JobQueries, urls: LogUrls) -> None:
         self._gateway = gateway

@@ -1,4 +1,4 @@
-"""Metrics: for Prometheus to scrape, those of jobs by name, and those of operator coordinators."""
+"""Metrics: for scraping by Prometheus, of jobs by name, and of operator coordinators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flykka.rest.responses.metrics import aggregated, coordinator_metrics, liste
 
 
 class MetricHandlers:
-    """Measures what is running. Ended jobs are measured only if they are named."""
+    """Returns the metrics of running jobs, and of ended jobs if they are named."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway

@@ -1,4 +1,4 @@
-"""The page: static files of this package, and the attempts that it draws."""
+"""The web page: static files in this package, and the attempts that the page shows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 def is_page(path: str) -> bool:
-    """Return True for the page and its files: they contain no data of jobs, and ask for the token."""
+    """Return True for the page and its files, which contain no data of jobs and ask for the token."""
     return path == "/" or path.startswith(_FOLDER)
 
 
@@ -41,7 +41,7 @@ class PageHandlers:
         self._gateway = gateway
         self._now_ms = now_ms
         self._last_work = last_work
-        # Read once, so that a request never accesses other files.
+        # The files are read once, so that no request accesses other files.
         self._files = dict(_page())
 
     def routes(self) -> Iterator[Route]:
@@ -50,7 +50,7 @@ class PageHandlers:
         yield Route(f"{_FOLDER}{{name}}", self._file)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """Yield the endpoints for data that Flink's API does not have."""
+        """Yield the endpoints for data that Flink's API does not offer."""
         vertex = "/jobs/{jobid}/vertices/{vertexid}"
         yield Endpoint(f"{vertex}/attempts", self._attempts, "The newest attempts of a vertex, earlier ones too")
         work = f"{vertex}/subtasks/{{subtask:int}}/work"

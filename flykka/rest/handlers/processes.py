@@ -1,6 +1,6 @@
 """The process of the JobManager, which also contains the TaskManagers: metrics, threads, logs.
 
-A TaskManager has slots, buffers and threads for its attempts of its own. Memory, collectors and the log are shared.
+A TaskManager has its own slots and buffers, and threads for its attempts. Memory, collectors and the log are shared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flykka.rest.responses.metrics import aggregated, listed, task_manager_metri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedProcess:
-    """The process: its log from `open` to `close`, its threads, their flame graphs, and the JVM of the data plane."""
+    """The process: its log from `open` to `close`, its threads and flame graphs, and the JVM of the data plane."""
 
     log: ProcessLog = field(default_factory=ProcessLog)
     flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)
@@ -39,7 +39,7 @@ class ServedProcess:
         self.log.attach()
 
     def close(self) -> None:
-        """Stop logging and sampling."""
+        """Stop capturing the log, and stop sampling threads."""
         self.log.detach()
         self.flame_graphs.close()
 
@@ -47,11 +47,11 @@ class ServedProcess:
 GET = {"get": "string"}
 
 _NOT_THERE = "File not found."
-"""Flink's dashboard shows no error for this text."""
+"""Flink's dashboard shows no error for this message."""
 
 
 class JobManagerHandlers:
-    """Handles requests from the process itself; no actor is asked."""
+    """Handles requests with data of the process itself; no actor is queried."""
 
     def __init__(self, process: ServedProcess) -> None:
         self._process = process
@@ -72,7 +72,7 @@ class JobManagerHandlers:
 
 
 class TaskManagerHandlers:
-    """Handles requests by asking the cluster, and from the process that contains all TaskManagers."""
+    """Handles requests by querying the cluster, and with data of the process that contains all TaskManagers."""
 
     def __init__(self, gateway: RestfulGateway, process: ServedProcess) -> None:
         self._gateway = gateway
@@ -131,7 +131,7 @@ class _LogHandlers:
         self._check(query)
         if query.path["filename"] == LOG_NAME:
             return self.log(query)
-        # Only files of handlers are read: the name is a key, not a path.
+        # Only files of logging handlers can be read, because the name is a key and not a path.
         path = self._log.files().get(query.path["filename"])
         if path is None:
             raise RestError(404, _NOT_THERE)

@@ -1,4 +1,4 @@
-"""The recorder of the cluster: its content, as a trace, and as the story of a checkpoint."""
+"""The recorder of the cluster: its content, a download as a trace, and the story of a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTHING = "this cluster records nothing: flykka was started with flight_recorde
 
 
 STORY_SECONDS = 5.0
-"""Seconds for which a story is reused although more has been recorded since."""
+"""Seconds for which a story is reused even if more has been recorded since."""
 
 _STORIES = 32
 
@@ -46,7 +46,7 @@ class _CachedStory:
 
 
 class Recording:
-    """Access to the recorder of a system, which keeps the last records in memory or writes all to a file."""
+    """Access to the recorder of a system, which keeps the last records in memory or writes all records to a file."""
 
     def __init__(self, recorder: Recorder | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._recorder = recorder
@@ -55,7 +55,7 @@ class Recording:
         self._stories: dict[tuple[JobId, int], _CachedStory] = {}
 
     def held(self) -> Json:
-        """Describe the content: its `kind` is `memory`, `file` or `none`. Raises `RestError` if the system ended."""
+        """Describe the content: `kind` is `memory`, `file` or `none`. Raises `RestError` after the system ended."""
         match self._recorder:
             case FlightRecorder() as recorder:
                 try:
@@ -81,11 +81,11 @@ class Recording:
             return path.open("rb")
 
     def cached_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
-        """Return the last story of a checkpoint if nothing was recorded since, or if it is very recent."""
+        """Return the last story of a checkpoint if nothing was recorded since, or if the story is very recent."""
         cached = self._stories.get((job_id, checkpoint_id))
         if cached is None:
             return None
-        # The size of a file does not show how much is still buffered.
+        # For files this cannot be decided, because the file size does not include buffered records.
         is_same = cached.held["kind"] == "memory" and self.held() == cached.held
         return cached.story if is_same or self._clock() - cached.made_at < STORY_SECONDS else None
 
@@ -100,7 +100,7 @@ class Recording:
         return story
 
     def _story(self, job_id: JobId, checkpoint_id: int) -> Story:
-        # Imported here because few requests need it.
+        # Imported here because few requests need the module.
         from flykka.runtime.trace.file.reader import TraceReader
         from flykka.traces.checkpoint_story import checkpoint_story
 
@@ -125,7 +125,7 @@ class Recording:
 
 
 class RecorderHandlers:
-    """Handles requests from the recorder; the cluster checks that the checkpoint exists."""
+    """Handles requests with data of the recorder; the cluster checks that the checkpoint exists."""
 
     def __init__(self, gateway: RestfulGateway, recording: Recording) -> None:
         self._gateway = gateway
@@ -151,7 +151,7 @@ class RecorderHandlers:
         try:
             self._gateway.checkpoint(job_id, checkpoint_id)
         except RestError as refused:
-            # The recorder works even if actors do not answer.
+            # If actors do not reply, the recorder still works.
             if refused.status != 503:
                 raise
         return self._recording.cached_story(job_id, checkpoint_id) or Costly(

@@ -1,6 +1,6 @@
 """Rescaling: the bounds of a job's parallelism, and the history of rescales.
 
-Flink's JobRescaleDetails and JobResourceRequirementsBody.
+Follows Flink's JobRescaleDetails and JobResourceRequirementsBody.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RescaleHandlers:
 
     def _config(self, query: Query) -> Json:
         graph = self._gateway.graph(query.job_id)
-        # -1 means that it is not awaited.
+        # The value -1 means that there is no maximum delay.
         return {
             "rescaleHistoryMax": MAX_RESCALES,
             "schedulerExecutionMode": None,
@@ -100,7 +100,7 @@ class ResourceRequirementsHandlers:
 
 _RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
 NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
-"""The resource profile of a slot request that specifies nothing."""
+"""The resource profile of a slot request without specified resources."""
 
 
 def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
@@ -155,7 +155,7 @@ def rescales_summary(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescale_details(rescale: Rescale) -> Json:
-    """Format a rescale. Its states have no exceptions, which are in the exception history of the job."""
+    """Format a rescale. Its states contain no exceptions, which are in the exception history of the job."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,
@@ -200,7 +200,7 @@ def _vertex(vertex: VertexRescale) -> Json:
 
 
 def _slots(name: str, vertices: list[VertexRescale]) -> Json:
-    """Format a sharing group, which has as many slots as its widest vertex has subtasks."""
+    """Format a slot sharing group, which has as many slots as its widest vertex has subtasks."""
     before = [vertex.pre_parallelism for vertex in vertices if vertex.pre_parallelism is not None]
     after = [vertex.post_parallelism for vertex in vertices if vertex.post_parallelism is not None]
     return {

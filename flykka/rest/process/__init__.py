@@ -1,4 +1,4 @@
-"""The serving process: its threads, its memory, its log.
+"""The serving process: its threads, memory and log.
 
-Not here: jobs, and questions to actors.
+Not here: jobs, and queries to actors.
 """

@@ -1,7 +1,7 @@
 """The log of this process, as far as it is kept in memory, and the log files.
 
-A handler of the logger `flykka` keeps the last lines, without affecting other handlers. Python's last resort prints
-warnings only if there is no handler; because this one would suppress it, it is called from here.
+A handler of the logger `flykka` keeps the last lines, without affecting other handlers. Python's handler of last resort
+prints warnings only if there is no other handler; this handler would suppress it, and therefore calls it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProcessLog(logging.Handler):
         logging.getLogger(_LOGGER).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record, with the traceback of its exception."""
+        """Keep a record, including the traceback of its exception."""
         line = f"{self.format(record)}\n".encode(errors="replace")[-self._most :]
         self._lines.append(line)
         self._bytes += len(line)
@@ -58,7 +58,7 @@ class ProcessLog(logging.Handler):
             return b"".join(self._lines).decode(errors="replace")
 
     def files(self) -> dict[str, Path]:
-        """Return the log files of all handlers, by unique names."""
+        """Return the log files of all logging handlers, by unique names."""
         files: dict[str, Path] = {}
         for path in dict.fromkeys(_log_files()):
             name = path.name if path.name not in {LOG_NAME, *files} else f"{len(files)}-{path.name}"
@@ -66,7 +66,7 @@ class ProcessLog(logging.Handler):
         return files
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """List the available logs: names, sizes in bytes, and times of the last change in ms."""
+        """Return the available logs: names, sizes in bytes, and times of the last change in milliseconds."""
         with self._at_rest():
             in_memory = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())
@@ -74,7 +74,7 @@ class ProcessLog(logging.Handler):
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Prevent additions during the block."""
+        """Prevent additions to the log during the block."""
         self.acquire()
         try:
             yield
@@ -83,7 +83,7 @@ class ProcessLog(logging.Handler):
 
 
 def standard_output() -> Path | None:
-    """Return the file of the standard output; None if it is a terminal or a pipe, or is unknown."""
+    """Return the file that standard output is redirected to; None for a terminal, a pipe, or an unknown target."""
     try:
         return _STDOUT if _STDOUT.exists() and stat.S_ISREG(os.fstat(1).st_mode) else None
     except OSError:
@@ -93,14 +93,14 @@ def standard_output() -> Path | None:
 def _log_files() -> Iterator[Path]:
     loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
     for logger in loggers:
-        # A name without a logger of its own is a placeholder.
+        # A name without a logger is a placeholder in the logging hierarchy.
         for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
             if isinstance(handler, logging.FileHandler) and (path := Path(handler.baseFilename)).is_file():
                 yield path
 
 
 def _last_resort(record: logging.LogRecord, own: ProcessLog) -> None:
-    """Print once what Python prints without logging handlers."""
+    """Print a record as Python does without logging handlers, unless another `ProcessLog` prints it."""
     first, last_resort = None, logging.lastResort
     for handler in _handlers(record.name):
         if not isinstance(handler, ProcessLog):

@@ -1,6 +1,6 @@
 """Metrics of this Python process: its memory, CPU time, threads and garbage collector.
 
-Flink's names are used for the JVM of Spark's driver, which the data plane measures.
+The data plane measures the JVM of Spark's driver, whose metrics have Flink's names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STATM = Path("/proc/self/statm")
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 ReadJvm = Callable[[], Mapping[str, float]]
-"""Measures the JVM of the data plane, with Flink's names. May block."""
+"""Returns the metrics of the data plane's JVM, with Flink's names. May block."""
 
 
 def no_jvm() -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""The threads of this process with their stacks (Flink's ThreadDumpInfo), and the attempts for which they work."""
+"""The threads of this process with their stacks (Flink's ThreadDumpInfo), and the attempts that they work for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.inspection.thread_stacks import DUMPED_THREADS, Stack, stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSample:
-    """A thread and its stack, innermost frame first; None if the interpreter has not dumped it."""
+    """A thread and its stack, innermost frame first; the stack is None if the interpreter has not dumped it."""
 
     ident: int
     native_id: int | None
@@ -25,7 +25,7 @@ class ThreadSample:
 
     @property
     def attempt(self) -> ExecutionAttemptId:
-        """The attempt whose stages, snapshots and commits it runs: threads of attempts are named after them."""
+        """The attempt whose stages, snapshots or commits the thread runs, taken from the thread's name."""
         return ExecutionAttemptId(self.name.partition(" ")[0])
 
 
@@ -34,7 +34,7 @@ Sample = Callable[[], list[ThreadSample]]
 
 
 def sample_threads() -> list[ThreadSample]:
-    """Sample all threads, oldest first. Only the newest hundred have stacks."""
+    """Sample all threads, oldest first. Only the newest hundred threads have stacks."""
     stacks_by_thread = stacks()
     return [
         ThreadSample(
@@ -50,7 +50,7 @@ def sample_threads() -> list[ThreadSample]:
 
 
 def thread_dump(threads: Collection[ThreadSample]) -> Json:
-    """Format the threads as in Flink, with a text for each as in Java."""
+    """Format the threads as in Flink, each as a text like Java's."""
     return {
         "threadInfos": [{"threadName": each.name, "stringifiedThreadInfo": _text(each)} for each in threads],
     }

@@ -1,4 +1,4 @@
-"""Answers as JSON: pure functions of read models. Times are epoch ms, durations ms; -1 means not happened.
+"""Responses as JSON: pure functions of read models. Times are in epoch ms, durations in ms; -1 if not happened.
 
 Not here: requests and their paths (`rest/handlers`).
 """

@@ -62,7 +62,7 @@ def subtask_details(
     subtasks: Sequence[SubtaskCheckpointStatistics],
     vertex: JobVertex,
 ) -> Json:
-    """Format the subtasks of a vertex in a checkpoint; only the sums if its subtasks are no longer kept."""
+    """Format the subtasks of a vertex in a checkpoint; only the sums if the subtasks are not retained any more."""
     is_kept = bool(subtasks) or not checkpoint.num_acknowledged_subtasks
     there = {each.subtask: each for each in subtasks if each.vertex_id == vertex.vertex_id}
     of = [each.metrics for each in there.values()]
@@ -86,7 +86,7 @@ def subtask_details(
             },
             "start_delay": summary_over([each.start_delay_ms for each in of]),
         },
-        # If they are not kept, "pending" would be wrong.
+        # If the subtasks are not retained, "pending" would be wrong.
         "subtasks": [
             _subtask(number, there.get(number), checkpoint) for number in range(vertex.parallelism if is_kept else 0)
         ],
@@ -144,7 +144,7 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
         "is_savepoint": stats.is_savepoint,
         "savepointFormat": "CANONICAL" if stats.is_savepoint else None,
         "trigger_timestamp": stats.trigger_ms,
-        # The last acknowledgement completes a checkpoint; for others it is in the vertices.
+        # The last acknowledgement completes a checkpoint. For other checkpoints the vertices have this time.
         "latest_ack_timestamp": stats.ended_ms if stats.status is CheckpointStatsStatus.COMPLETED else NEVER,
         "checkpointed_size": stats.incremental_bytes,
         "state_size": stats.size_bytes,
@@ -168,7 +168,7 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
 
 
 def _task(checkpoint: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStatistics], vertex: JobVertex) -> Json:
-    """Format a vertex in a checkpoint, from the stored sums if it is completed, else from its acknowledged subtasks."""
+    """Format a vertex in a checkpoint: from the stored sums if completed, else from the acknowledged subtasks."""
     summed_up = next((each for each in checkpoint.vertices if each.vertex_id == vertex.vertex_id), None)
     if summed_up is not None:
         took, acknowledged = summed_up.duration_ms, summed_up.acknowledged
@@ -223,7 +223,7 @@ def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, checkpoint:
 
 
 def _over_history(all_of_them: StatsSummary, values: Sequence[int]) -> Json:
-    """Format the extremes and average of all checkpoints, with percentiles of the retained ones."""
+    """Format minimum, maximum and average of all checkpoints, with percentiles of the retained checkpoints."""
     return {
         **summary_over(values),
         "min": all_of_them.minimum,

@@ -15,7 +15,7 @@ _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9
 
 
 def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
-    """Sum over attempts. Bytes are not counted, because rows are in Spark."""
+    """Sum the metrics of attempts. Bytes are not counted, because rows are in Spark."""
     rows_in = rows_out = back_pressured = idle = busy = 0
     for each in metrics:
         rows_in += each.rows_in
@@ -39,7 +39,7 @@ def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) ->
 
 
 def aggregated(subtasks: Sequence[Json]) -> Json:
-    """Aggregate over subtasks, each with its `metrics` and its `status-duration`."""
+    """Aggregate over subtasks, given with their `metrics` and `status-duration`."""
     return {
         "metrics": _summaries([each["metrics"] for each in subtasks]),
         "status-duration": _summaries([each["status-duration"] for each in subtasks]),
@@ -68,14 +68,14 @@ def summary_of(values: Sequence[int]) -> Json:
 
 
 def summary_over(values: Sequence[int]) -> Json:
-    """Compute the extremes, the average and the percentiles of values (Flink's StatsSummaryDto)."""
+    """Compute minimum, maximum, average and percentiles of values (Flink's StatsSummaryDto)."""
     ordered = sorted(values)
     extremes: Json = {
         "min": ordered[0] if ordered else 0,
         "max": ordered[-1] if ordered else 0,
         "avg": sum(ordered) // len(ordered) if ordered else 0,
     }
-    # Without values a percentile is not a number, which JSON cannot represent.
+    # Without values the percentile is NaN, which JSON cannot represent as a number.
     percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
     return extremes | percentiles
 
@@ -90,7 +90,7 @@ def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 
 
 NEVER = -1
-"""The time of something that has not happened."""
+"""The time of an event that has not happened."""
 
 _LASTING = (
     ExecutionState.CREATED,
@@ -109,7 +109,7 @@ def terminal_ms(attempt: AttemptDetails) -> int:
 
 
 def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
-    """Format the time from the first deployment of several attempts to the last end, or to now if one has not ended."""
+    """Format the time from the first deployment of several attempts to the last end, or to now if any has not ended."""
     ends = [terminal_ms(attempt) for attempt in attempts]
     ended = NEVER if NEVER in ends else max(ends, default=NEVER)
     starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
@@ -119,7 +119,7 @@ def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
-    """Compute the time spent in each state; 0 if a state was skipped."""
+    """Return the time spent in each state; 0 for skipped states."""
     stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
     spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
     for number, stamp in enumerate(stamps):

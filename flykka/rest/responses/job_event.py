@@ -1,6 +1,6 @@
 """Events of the page: a summary of all jobs, one job with its graph and checkpoints, attempts of a vertex.
 
-Values that only depend on the clock are left out, so that a job without changes yields the same event again.
+Values that change with the clock are omitted, so that an unchanged job yields an equal event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MESSAGE_CHARACTERS = 1_000
 
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
-    """Format all jobs, newest first; for a history also the directory of its archives."""
+    """Format all jobs, newest first, and for a history the directory of its archives."""
     return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 
@@ -54,7 +54,7 @@ def _job_summary(job: JobOverview) -> Json:
 def job_event(
     details: JobDetails, graph: JobGraph, checkpoints: CheckpointStatsSnapshot, history_of: str | None
 ) -> Json:
-    """Format a job with values per vertex, never per subtask; the oldest of its last checkpoints come first.
+    """Format a job with values per vertex, not per subtask, and its last checkpoints, oldest first.
 
     `history_of` is set for an archived job, which is read-only.
     """
@@ -87,7 +87,7 @@ def job_event(
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """Format the partitioning, and whether a failure loses rows."""
+    """Format the partitioning of an edge, marked if a failure loses rows."""
     is_approximate = edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
     return f"{'APPROXIMATE ' if is_approximate else ''}{edge.ship_strategy.value}"
 
@@ -146,7 +146,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
         "status": stats.status.value,
         "isSavepoint": stats.is_savepoint,
         "at": stats.trigger_ms,
-        # While it is in progress, it would change with the clock.
+        # The duration of a running checkpoint would change with the clock.
         "duration": stats.duration_ms if stats.ended_ms else None,
         "size": stats.size_bytes,
         "written": stats.incremental_bytes,
@@ -163,7 +163,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
 def _outcome(entry: RootExceptionHistoryEntry) -> Json:
     return {
         "number": entry.number,
-        # Flink's exceptions only have the stack; the message starts with the user's own line.
+        # Flink's exceptions only contain the stack; the message begins with the user's own line.
         "message": entry.root.cause.message[:_MESSAGE_CHARACTERS],
         "outcome": entry.outcome.value,
         "times": entry.times,
@@ -175,7 +175,7 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
 
 
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
-    """Format the newest attempts of a vertex, including earlier ones, in the order of their start."""
+    """Format the attempts of a vertex, including earlier ones, ordered by start time; only the newest are included."""
     events = [
         each
         for subtask in subtasks
@@ -212,12 +212,12 @@ LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
 
 
 def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-    """Return nothing, for a data plane that does not report its work."""
+    """Return None, for a data plane that does not report its work."""
     return None
 
 
 def attempt_work(work: AttemptWork, now_ms: int) -> Json:
-    """Format the work, newest first; times in ms, null if it has not ended or moves no rows."""
+    """Format the work of an attempt, newest first. Times are in ms, null if the work has not ended or moves no rows."""
     return {
         "attempt": work.attempt,
         "sparkUi": work.spark_ui,

@@ -1,6 +1,7 @@
-"""Jobs: the list, a job with its vertices and plan, its result, and the application to which jobs belong.
+"""Jobs: the list, a job with its vertices and plan, its result, and the application that the jobs belong to.
 
-Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and ApplicationDetailsInfo.
+Follows Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and
+ApplicationDetailsInfo.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from flykka.rest.responses.vertices import accumulators
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
 """Flink's states; a task is never INITIALIZING here."""
 _WITHIN_A_TASK = "undefined"
-"""Flink's exchange mode of an unspecified edge: batches are forwarded within a chain."""
+"""Flink's exchange mode for edges without one; here for edges within a chain, which forward batches."""
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
@@ -142,7 +143,7 @@ def _or_never(at_ms: int | None) -> int:
 
 
 def in_words(strategy: RestartStrategyConfiguration) -> str:
-    """Format the strategy and its settings as Flink does."""
+    """Format a restart strategy and its settings as Flink does."""
     match strategy:
         case NoRestartStrategyConfiguration():
             return "Restart deactivated."
@@ -162,7 +163,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """Format the operators in topological order. All are in a vertex, so none is pending."""
+    """Format the operators in topological order. All operators belong to a vertex, so none is pending."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -203,7 +204,7 @@ _APPLICATION_STATUS = {
 
 
 def execution_result(details: JobDetails) -> Json:
-    """Format the result, or that the job is still running."""
+    """Format the result, or the information that the job is still running."""
     if details.status not in JOB_GLOBALLY_TERMINAL:
         return {"status": {"id": "IN_PROGRESS"}}
     result: Json = {
@@ -219,7 +220,7 @@ def execution_result(details: JobDetails) -> Json:
 
 
 def _cause(details: JobDetails) -> SerializedThrowable | None:
-    """Return the failure that ended the job, or the reason of a cancellation that no user requested."""
+    """Return the failure that ended the job, or the reason of a cancellation not requested by a user."""
     match details.status:
         case JobStatus.FAILED:
             return details.last_failure
@@ -234,7 +235,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """Return the application's list entry with its job count per status. Only a RUNNING application can answer."""
+    """Format the application with its number of jobs per status. Its status is RUNNING, as others cannot respond."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,
@@ -272,7 +273,7 @@ def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
 
 
 def stack_of(cause: SerializedThrowable) -> str:
-    """Return the stack of a failure, or its message without one."""
+    """Return the stack of a failure, or its message if there is no stack."""
     return cause.stack_trace or f"{cause.type_name}: {cause.message}"
 
 

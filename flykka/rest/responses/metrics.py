@@ -36,20 +36,20 @@ _SEPARATORS = str.maketrans(" :,", "___")
 def identifier(operator: str, metric: str) -> str:
     """Return the name of a metric in lists, `<operator>.<metric>`.
 
-    Separators within names are replaced, as by Flink's MetricQueryService; dots stay between the groups of a metric.
+    Separators within names are replaced, as by Flink's MetricQueryService; dots remain between metric groups.
     """
     return f"{operator.replace('.', '_')}.{metric}".translate(_SEPARATORS)
 
 
 def listed(there: Mapping[str, float], names: str | None) -> list[Json]:
-    """List the names, or with `names` the values as texts. Unknown names are ignored."""
+    """List all metric names, or the values of `names` as strings. Unknown names are ignored."""
     if names is None:
         return [{"id": name} for name in there]
     return [{"id": name, "value": _text(there[name])} for name in names.split(",") if name in there]
 
 
 def aggregated(of_each: Sequence[Mapping[str, float]], names: str | None, functions: str | None) -> list[Json]:
-    """List the names, or with `names` the aggregates of these metrics. Raises `RestError` as `chosen` does."""
+    """List all metric names, or the aggregated values of `names`. Raises the errors of `chosen`."""
     if names is None:
         return [{"id": name} for name in dict.fromkeys(name for each in of_each for name in each)]
     aggregates = chosen(functions)
@@ -58,7 +58,7 @@ def aggregated(of_each: Sequence[Mapping[str, float]], names: str | None, functi
 
 
 def chosen(functions: str | None) -> list[str]:
-    """Return the aggregates in a request, or all. Raises `RestError` if one is unknown."""
+    """Return the requested aggregate functions, by default all. Raises `RestError` if one is unknown."""
     names = list(_AGGREGATES) if functions is None else functions.split(",")
     if unknown := [name for name in names if name not in _AGGREGATES]:
         raise RestError(400, f"there is no aggregate {unknown[0]!r}; there are {', '.join(_AGGREGATES)}")
@@ -70,7 +70,7 @@ def aggregate(name: str, values: Sequence[float], functions: Sequence[str]) -> J
 
 
 def _skew(values: Sequence[float]) -> float:
-    """Compute the unevenness, 0 to 100: the mean distance from the average, relative to it."""
+    """Return the skew from 0 to 100: the mean deviation from the average, in percent of the average."""
     average = mean(values)
     return 0.0 if not average else min(100.0, 100 * mean(abs(value - average) for value in values) / average)
 
@@ -89,7 +89,7 @@ _NETWORK = "Status.Shuffle.Netty"
 
 
 def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
-    """List `<subtask>.<metric>`: the names, or with `names` the values as texts. Unknown names are ignored."""
+    """List all metric names as `<subtask>.<metric>`, or the values of `names` as strings. Unknown names are ignored."""
     if names is None:
         return [{"id": f"{subtask.subtask}.{name}"} for subtask in subtasks for name in _measured(subtask)]
     by_number = {str(subtask.subtask): subtask for subtask in subtasks}
@@ -102,14 +102,14 @@ def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
 
 
 def values_of_subtask(subtask: SubtaskDetails, names: str | None) -> list[Json]:
-    """List `<metric>`: the names, or with `names` the values as texts. Unknown names are ignored."""
+    """List all metric names of a subtask, or the values of `names` as strings. Unknown names are ignored."""
     return listed(_measured(subtask), names)
 
 
 def aggregates(
     subtasks: Sequence[SubtaskDetails], names: str | None, functions: str | None, numbers: str | None
 ) -> list[Json]:
-    """Aggregate over the subtasks, or over those of `numbers`: `0,2-4`. Raises `RestError` for unknown functions."""
+    """Aggregate over the subtasks, or only over `numbers` such as `0,2-4`. Raises `RestError` for unknown functions."""
     if names is None:
         return [{"id": name} for name in dict.fromkeys(name for each in subtasks for name in _measured(each))]
     aggregates = chosen(functions)
@@ -131,7 +131,7 @@ def _measured(subtask: SubtaskDetails) -> dict[str, float]:
 
 
 def _user_metrics(subtask: SubtaskDetails) -> dict[str, float]:
-    """Return user metrics as `<operator>.<metric>`; a histogram has one value per statistic."""
+    """Return user metrics by `<operator>.<metric>`; a histogram has one value per statistic."""
     metrics: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
         values = numbers(values_of_metric(metric))
@@ -152,10 +152,10 @@ def _numbers(text: str) -> frozenset[int]:
 def task_manager_metrics(
     own: TaskManagerInfo, network: NetworkSettings, running: Sequence[SubtaskDetails]
 ) -> dict[str, float]:
-    """Return the numbers of slots, tasks and network buffers of a TaskManager; of buffers also the limit, if any.
+    """Return a TaskManager's numbers of slots, tasks and network buffers, and the limit of buffers, if any.
 
-    Memory, threads and collectors are those of the process, which it shares. Flink's names of network memory have the
-    same meaning here: a segment is a network buffer, which has room for one batch, and is in use while a batch is
+    Memory, threads and collectors belong to the process, which TaskManagers share. Flink's names of network memory are
+    used in the same sense: a segment is a network buffer, which has room for one batch, and is in use while a batch is
     queued in it. The bytes of batches are limited, but not counted per TaskManager.
     """
     used = sum(each.current.metrics.input_queue_length + each.current.metrics.output_queue_length for each in running)
@@ -174,7 +174,7 @@ def task_manager_metrics(
 
 
 def coordinator_metrics(vertex: JobVertexDetails, names: str | None) -> list[Json]:
-    """List the metrics of a vertex's operator coordinator: the names, or with `names` the values as texts.
+    """List the metrics of a vertex's operator coordinator: all names, or the values of `names` as strings.
 
     A meter is reported as its count, because the times of its events are unknown.
     """

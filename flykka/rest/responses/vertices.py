@@ -93,9 +93,9 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
 
 
 def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
-    """Format the watermark of each subtask as a text; Long.MIN without one.
+    """Format the watermark of each subtask as a string; Long.MIN without a watermark.
 
-    A subtask at the end of its input is left out: its watermark is no time, and the dashboard shows all as times.
+    Subtasks at the end of their input are omitted: their watermark is not a time, but the dashboard shows it as a time.
     """
     result = []
     for subtask in subtasks:
@@ -108,7 +108,7 @@ def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
 
 
 def back_pressure(subtasks: Sequence[SubtaskDetails], now: int) -> Json:
-    """Format the shares of the last seconds in which subtasks were back-pressured, busy and idle."""
+    """Format the fractions of the last seconds in which subtasks were back-pressured, busy and idle."""
     answers = [_pressure(subtask) for subtask in subtasks]
     level = _level(max((each["ratio"] for each in answers), default=0.0))
     return {

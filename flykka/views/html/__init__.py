@@ -1,4 +1,4 @@
-"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, self-contained pages.
+"""HTML that escapes by default: elements, tables, small charts, one stylesheet, self-contained pages.
 
 Not here: the content of pages.
 """

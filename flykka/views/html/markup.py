@@ -1,7 +1,7 @@
 """HTML that escapes by default: only `element` turns text into markup.
 
-A `display` is shown inside another page, such as the output of a notebook's cell: it brings its stylesheet, and its
-text has the colour of that page. A `page` stands alone.
+A `display` is shown inside another page, such as the output of a notebook cell: it includes its stylesheet, and its
+text has the colour of that page. A `page` is self-contained.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-# The colours of dots, bars and lines: legible on light and on dark pages.
+# The colours of dots, bars and lines are legible on light and dark pages.
 GREEN, BLUE, AMBER, RED, GREY = "#30a46c", "#3e8ed0", "#f0a020", "#e5484d", "#8f8f8f"
 
 _STATUS_COLOURS = {
@@ -25,19 +25,19 @@ _STATUS_COLOURS = {
     "CANCELING": AMBER,
     "CANCELLING": AMBER,
 }
-"""Colours by state; other states wait, or have been cancelled."""
+"""Colours by state; states without a colour are waiting or cancelled."""
 
 
 class Html(str):
-    """Markup, which is inserted into other markup unescaped."""
+    """Markup, which is inserted into other markup without escaping."""
 
     __slots__ = ()
 
 
 def element(tag: str, *content: str, **attributes: object) -> Html:
-    """An element with its content and its attributes, escaped unless they are `Html`.
+    """Create an element from content and attributes, which are escaped unless they are `Html`.
 
-    An attribute that is empty is left out; `class_` is `class`, and `stroke_width` is `stroke-width`.
+    Empty attributes are omitted; `class_` becomes `class`, and `stroke_width` becomes `stroke-width`.
     """
     pairs = ((name.rstrip("_").replace("_", "-"), str(value)) for name, value in attributes.items())
     attributes_text = "".join(f' {name}="{escape(value)}"' for name, value in pairs if value)
@@ -50,7 +50,7 @@ def fragment(*content: str) -> Html:
 
 
 def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
-    """A text after a dot in the colour of the `status`, by default of the text itself."""
+    """Create a text after a dot in the colour of `status`, or of the text itself by default."""
     colour = colour or _STATUS_COLOURS.get(text if status is None else status, GREY)
     return fragment(element("span", class_="dot", style=f"background: {colour}"), text)
 
@@ -60,13 +60,13 @@ def quiet(text: str, tag: str = "div") -> Html:
 
 
 def head(name: str, *facts: str, state: str = "") -> Html:
-    """The line at the top: a name, a state with its dot, and quiet facts."""
+    """Create the header line: a name, a state with its dot, and facts in a muted colour."""
     spans = [element("span", text) for text in (state,) if text] + [quiet(fact, "span") for fact in facts if fact]
     return element("div", element("span", name, class_="name"), *spans, class_="head")
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """A table of titles with their kinds (classes of the stylesheet), and rows. Empty without rows."""
+    """Create a table of columns (title and class of the stylesheet) and rows; empty without rows."""
     body = fragment(
         *(
             element("tr", *(element("td", cell, class_=kind) for cell, (_, kind) in zip(row, columns, strict=True)))
@@ -78,7 +78,7 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> 
 
 
 def labelled(facts: Iterable[tuple[str, str]]) -> Html:
-    """A table without titles: a quiet label and a text in each row."""
+    """Create a table without titles: a muted label and a text in each row."""
     rows = (element("tr", quiet(label, "td"), element("td", text, class_="wide")) for label, text in facts)
     return element("table", element("tbody", *rows))
 
@@ -88,18 +88,18 @@ def note(text: str) -> Html:
 
 
 def lines(text: str, *, bad: bool = False) -> Html:
-    """Preformatted lines with a bar at their side: red if they are `bad`."""
+    """Create preformatted lines with a bar at their side, which is red if `bad`."""
     return element("div", text, class_="lines bad" if bad else "lines")
 
 
 def display(*parts: str, kind: str = "") -> str:
-    """Wrap markup for display inside another page, with its stylesheet; `kind` is a further class of the whole."""
+    """Wrap markup for display inside another page, with its stylesheet; `kind` is an additional class."""
     style = Html(asset("flykka.views.html", "display.css"))
     return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
 
 
 def page(title: str, *body: str, style: str) -> str:
-    """A self-contained page, light or dark by the reader's settings. `style` is its stylesheet."""
+    """Create a self-contained page, light or dark by the reader's settings. `style` is its stylesheet."""
     sheet = Html(asset("flykka.views.html", "page.css") + style)
     header = fragment(
         Html('<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
@@ -112,5 +112,5 @@ def page(title: str, *body: str, style: str) -> str:
 
 @cache
 def asset(package: str, name: str) -> str:
-    """The text of a file beside the modules of a package: a stylesheet or a script."""
+    """Return the text of a stylesheet or script in the folder of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

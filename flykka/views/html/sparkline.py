@@ -1,4 +1,4 @@
-"""Small pictures of numbers over time, as inline SVG: no script, no file, in the colour of the page's text."""
+"""Small charts of numbers over time, as inline SVG: no script, no file, in the colour of the page's text."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from flykka.views.html.markup import BLUE, RED, Html, element
 
 WIDTH, HEIGHT = 160, 32
 BARS = 40
-"""The limit of bars that can be distinguished."""
+"""The maximum number of bars that can be distinguished."""
 
 _TOP = 2
 
 
 def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """A line from 0 to the greatest value, filled beneath; `None` leaves a gap. `title` is its accessible name."""
+    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap; `title` is its label."""
     step = WIDTH / max(1, len(values) - 1)
     shapes = []
     for run in _runs(values):
         points = [(place * step, height) for place, height in run]
         if len(points) == 1:
-            # A single point is no line: it is drawn as long as its step.
+            # A single point is drawn as a line with the length of its step.
             x, y = points[0]
             points = [(max(0.0, x - step / 2), y), (min(WIDTH, x + step / 2), y)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -31,7 +31,7 @@ def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html
 
 
 def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """A bar for each of at most `BARS` values, from 0 to the greatest; `None` is a failure: red, of full height."""
+    """Draw a bar chart of at most `BARS` values, from 0 to the greatest; None is a failure: red, of full height."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
         [
@@ -50,7 +50,7 @@ def _bar(x: float, step: float, top: float, colour: str) -> Html:
 
 
 def _tops(values: Sequence[float | None]) -> list[float | None]:
-    """Return the upper end of each value, measured from the upper edge."""
+    """Return the upper end of each bar, measured from the upper edge."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return [
         None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values
@@ -58,7 +58,7 @@ def _tops(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """The tops between gaps, each with its place."""
+    """Return the points between gaps as runs, each point with its index."""
     runs: list[list[tuple[int, float]]] = [[]]
     for place, top in enumerate(_tops(values)):
         if top is not None:

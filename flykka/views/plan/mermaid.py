@@ -1,4 +1,4 @@
-"""A plan as Mermaid flowcharts, for Markdown that draws them."""
+"""A plan as Mermaid flowcharts, for Markdown renderers that support them."""
 
 from __future__ import annotations
 

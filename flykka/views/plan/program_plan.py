@@ -1,7 +1,7 @@
 """The plan of a program, for drawing: operators, vertices, and tasks in their slots.
 
-It is built from the graphs that `execute` would submit, by the state machines that would run them, so that it shows
-what would happen. It consists of values, so that a plan can be stored.
+The plan is built from the graphs that `execute` would submit, by the state machines that would run them, so it shows
+what would happen. It consists of values, so that it can be stored.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from flykka.messages.wire.ref import Ref
 from flykka.views.text.formats import counted
 
 _SHOWN = 8
-"""The limit of subtasks whose inputs are listed."""
+"""The maximum number of subtasks whose inputs are listed."""
 
 
 @value("plan.node")
 class ProgramNode(Value):
-    """A box: its operators, the number of its subtasks, and further facts."""
+    """A box: its operators, its parallelism, and further facts."""
 
     key: str
     kind: OperatorKind
     names: tuple[str, ...]
-    """The names of its operators, in order."""
+    """The names of the operators in the box, in order."""
     parallelism: int
     facts: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ class PlanEdge(Value):
 
 @value("plan.graph")
 class PlanGraph(Value):
-    """A graph of the plan; the nodes are in topological order."""
+    """A graph of the plan, with nodes in topological order."""
 
     title: str
     summary: str
@@ -65,7 +65,7 @@ class PlanGraph(Value):
 
 @value("plan.slot")
 class PlanSlot(Value):
-    """A slot, the tasks that share it, and their required resources as text."""
+    """A slot: the tasks that share it, and their required resources as text."""
 
     group: str
     number: int
@@ -81,10 +81,10 @@ class Wiring(Value):
     target: str
     label: str
     reads: tuple[tuple[int, ...], ...]
-    """For each reading subtask the subtasks that it reads; empty if each reads all."""
+    """For each subtask of the target, the subtasks that it reads; empty if each subtask reads all."""
 
     def reads_text(self) -> str:
-        """A short text on which subtasks are read: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
+        """Describe which subtasks are read: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
         if not self.reads:
             return "each subtask reads all"
         if all(producers == (consumer,) for consumer, producers in enumerate(self.reads)):
@@ -104,7 +104,7 @@ class ProgramPlan(Value):
     wiring: tuple[Wiring, ...]
     tasks: int
     budget: str = ""
-    """The resources of each TaskManager as text; empty if they are not declared."""
+    """The declared resources of each TaskManager as text; empty if none are declared."""
 
     @property
     def execution_summary(self) -> str:
@@ -112,7 +112,7 @@ class ProgramPlan(Value):
         return f"{tasks}; each TaskManager has {self.budget}" if self.budget else tasks
 
     def sections(self, graphs: Iterable[str]) -> Iterator[tuple[str, str, PlanGraph | None]]:
-        """Title, summary and graph of each part to draw; `None` for the execution graph, which is drawn as slots."""
+        """Yield title, summary and graph of each part; no graph for the execution graph, which is drawn as slots."""
         for name in graphs:
             if name == "execution":
                 yield "Execution graph", self.execution_summary, None
@@ -122,7 +122,7 @@ class ProgramPlan(Value):
 
 
 def program_plan(stream_graph: StreamGraph, job_graph: JobGraph, budget: str = "") -> ProgramPlan:
-    """The plan of a program from both of its graphs; `budget` describes the resources of a TaskManager."""
+    """Create the plan of a program from its graphs; `budget` describes the resources of a TaskManager."""
     return ProgramPlan(
         name=job_graph.name,
         stream=_stream(stream_graph, job_graph),
@@ -159,7 +159,7 @@ def _operator(node: StreamNode, operator_id: OperatorId) -> ProgramNode:
         f"chaining {node.chaining.lower()}" if node.chaining != "ALWAYS" else "",
         _asked(node.resources),
     )
-    # An operator that gets a uid later finds its state by the id that it had without one.
+    # The id is shown because an operator that gets a uid later finds its state by this id.
     uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
     return ProgramNode(
         key=node.uid,
@@ -193,7 +193,7 @@ _MARKS = {ResultPartitionType.BLOCKING: "blocking ", ResultPartitionType.PIPELIN
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """The ship strategy, and whether the exchange is blocking or may lose rows in a failure."""
+    """Format the ship strategy, and whether the exchange is blocking or may lose rows in a failure."""
     return f"{_MARKS.get(edge.result_partition_type, '')}{edge.ship_strategy.lower()}"
 
 
@@ -217,7 +217,7 @@ def _asked(resources: ResourceSpec) -> str:
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
-    """Place the first attempts in slots, as if all of them requested one at once."""
+    """Place the first attempts in slots, as if all of them requested slots at once."""
     vertices = execution_job_vertices(job_graph, 0)
     subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
     requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)

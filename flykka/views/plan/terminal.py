@@ -1,4 +1,4 @@
-"""A plan for the terminal: lanes on the left, texts on the right, for any width."""
+"""A plan for the terminal: the graph on the left, texts on the right, for any width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramNode, Pro
 SLOTS_SHOWN = 16
 _COLOURS = {
     OperatorKind.SOURCE: "green",
-    # The colour of text, because white is invisible on a light terminal.
+    # The default colour of text is used, because white is invisible in a light terminal.
     OperatorKind.STATELESS: "default",
     OperatorKind.LOCAL_INPUT: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
@@ -34,7 +34,7 @@ NODE = "●"
 
 
 class SideNote:
-    """Wrapping text with a margin to its left: `first` on the first line, `rest` on the others."""
+    """Wrapping text with a left margin: `first` on the first line, `rest` on the others."""
 
     def __init__(self, first: Text, rest: Text, text: Text) -> None:
         self._first = first
@@ -130,9 +130,9 @@ def _wiring(wiring: Wiring) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """A line of a directed graph as text, drawn like `git log --graph`: a lane for each open edge.
+    """A line of a directed graph as text, drawn like `git log --graph`: one lane for each open edge.
 
-    The row with the node is beside its first line of text, `more` beside any further lines.
+    `lanes` is drawn beside the first line of the node's text, `more` beside further lines.
     """
 
     lanes: str
@@ -141,7 +141,7 @@ class LaneRow:
 
 
 def lane_rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[LaneRow]:
-    """The rows of a graph whose `nodes` are in topological order."""
+    """Yield the rows of a graph whose `nodes` are in topological order."""
     lanes: list[str | None] = []
     for node in nodes:
         arriving = [place for place, target in enumerate(lanes) if target == node]
@@ -178,12 +178,12 @@ def _row(lanes: Sequence[str | None], place: int = -1, mark: str = "") -> str:
 
 
 def _joined(lanes: Sequence[str | None], arriving: Sequence[int]) -> str:
-    """`├─┴─╯`: several lanes join the first one."""
+    """Return `├─┴─╯`: several lanes join the first of them."""
     return _bridged(lanes, arriving[0], set(arriving[1:]), corner="╯", between="┴")
 
 
 def _split_line(lanes: list[str | None], place: int, targets: Sequence[str]) -> str:
-    """`├─┬─╮`: one lane splits into several, the new ones to the right of it."""
+    """Return `├─┬─╮`: one lane splits into several, with the new ones to the right."""
     opened: set[int] = set()
     for target in targets:
         free = next((index for index in range(place + 1, len(lanes)) if lanes[index] is None), len(lanes))

@@ -1,4 +1,4 @@
-"""Numbers, sizes, durations, failures, turns and tables as short texts.
+"""Formats numbers, sizes, durations, failures, turns and tables as short texts that several displays use.
 
-Not here: texts for only one display.
+Not here: texts for a single display.
 """

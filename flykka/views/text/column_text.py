@@ -1,6 +1,6 @@
-"""Columns as texts for the names of operators, as the user has written them.
+"""Formats columns as the user has written them, for operator names.
 
-PySpark prints a call of a UDF with its arguments as nodes of Spark's tree, by their fields and an address in the JVM.
+PySpark prints the arguments in a call of a UDF as nodes of Spark's tree, with their fields and an address in the JVM.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _UNKNOWN = "..."
 
 def column_text(column: object) -> str:
     text = str(column).removeprefix("Column<'").removesuffix("'>")
-    # The last node contains no other.
+    # The last node contains no other node.
     while (start := text.rfind(_NODE)) >= 0:
         inner = text[start + len(_NODE) :]
         length = next((end for end, depth in _depths(inner) if depth < 0), None)
@@ -32,7 +32,7 @@ def _node(text: str) -> str:
         case "UnresolvedAttribute":
             return ".".join(_listed(fields[0]))
         case "Literal":
-            # The end of a text with parentheses may be ambiguous.
+            # If a text contains parentheses, its end may be ambiguous.
             return fields[0] if len(fields) > 1 else _UNKNOWN
         case "Alias" | "Cast":
             return _node(fields[0])
@@ -52,7 +52,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _depths(text: str) -> Iterator[tuple[int, int]]:
-    """Each place of a text, and the number of open parentheses after it."""
+    """Yield each index of a text, and the number of open parentheses after it."""
     depth = 0
     for place, character in enumerate(text):
         depth += {"(": 1, ")": -1}.get(character, 0)

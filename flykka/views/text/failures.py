@@ -1,4 +1,4 @@
-"""Failures of a job as text: the failed task, the cause, the user's lines that led to it, and the reaction."""
+"""Formats failures of a job: the failed task, the cause, the user's lines that led to it, and the reaction."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from flykka.views.text.user_stack import full_text
 
 
 def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
-    """A failure with the user's lines that led to it, and the reaction to it."""
+    """Format a failure with the user's lines that led to it, and the reaction to it."""
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
     first, *others = story(entry)
     return [f"{at}  {first}", *(f"{' ' * len(at)}  {line}" for line in (*others, outcome(entry)))]
 
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
-    """The task and its failure in one line, followed by the user's lines that led to it, and its labels."""
+    """Format the task and its failure in one line, followed by the user's lines that led to it, and its labels."""
     first = f"{place(entry)}{entry.root.cause.headline}{also(entry)}"
     labels_text = labels(entry)
     return [first, *full_text(entry.root.cause)[1:], *([labels_text] if labels_text else [])]
 
 
 def labels(entry: RootExceptionHistoryEntry) -> str:
-    """The labels of a failure, if it has any: `labels: owner=team-a, type=user`."""
+    """Format the labels of a failure, if any: `labels: owner=team-a, type=user`."""
     pairs = ", ".join(f"{label.key}={label.value}" for label in entry.root.failure_labels)
     return f"labels: {pairs}" if pairs else ""
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """The task that failed and its TaskManager; empty for a failure of the whole job."""
+    """Format the task that failed and its TaskManager; empty for a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""
@@ -41,14 +41,14 @@ def also(entry: RootExceptionHistoryEntry) -> str:
 
 
 def times(entry: RootExceptionHistoryEntry) -> str:
-    """The number of times that the same failure has occurred, if repeatedly: `same failure, 52 times in 1 min 40 s`."""
+    """Format how often the same failure has occurred, if repeatedly: `same failure, 52 times in 1 min 40 s`."""
     if entry.times == 1 or entry.last_timestamp_ms is None:
         return ""
     return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"
 
 
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """The reaction to a failure and its result; for a repeated failure the number, and the last reaction."""
+    """Format the reaction to a failure and its result; for a repeated failure, the number and the last reaction."""
     return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as short texts."""
+"""Formats numbers, sizes and times as short texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), 
 
 
 def format_bytes(size: int) -> str:
-    """A size as a short text, in powers of 1024."""
+    """Format a size in powers of 1024."""
     if size < 1_024:
         return f"{size} B"
     amount = size / 1_024
@@ -30,7 +30,7 @@ def format_bytes(size: int) -> str:
 
 
 def format_count(count: float) -> str:
-    """Format a count: whole up to ten millions, then in millions or thousands of millions."""
+    """Format a count: in full up to ten millions, then in millions or thousands of millions."""
     if count < 10_000_000:
         return f"{count:,.0f}"
     if count < 10_000_000_000:
@@ -39,12 +39,12 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """The number of files that wait to be read, as text; empty for 0."""
+    """Format the number of files that wait to be read; empty for 0."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 
 def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
-    """Name the subtask or partition of source `name` for which event time waits, and how long it has been silent."""
+    """Name the subtask or partition of source `name` that event time waits for, and how long it has had no rows."""
     of = f"partition {hold.partition!r} of {name}" if hold.partition else name
     if hold.watermark_ms == WATERMARK_MIN:
         return f"event time waits for {of}: no row with an event time for {lasting(now_ms - hold.since_ms)}"
@@ -55,7 +55,7 @@ def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
 
 
 def format_event_time_wait(details: JobDetails) -> str:
-    """Name the source or partition for which event time waits; empty if all have had rows lately."""
+    """Name the source or partition that event time waits for; empty if all have had rows recently."""
     holds = [(vertex, vertex.held_back_by) for vertex in details.vertices if vertex.held_back_by is not None]
     if not holds:
         return ""
@@ -64,7 +64,7 @@ def format_event_time_wait(details: JobDetails) -> str:
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """The progress of the oldest long work in Spark, as text; empty without such work."""
+    """Format the progress of the oldest long-running work in Spark; empty without such work."""
     if not works:
         return ""
     oldest = works[0]
@@ -74,7 +74,7 @@ def format_long_work(works: Sequence[WorkProgress]) -> str:
 
 
 def format_event_time(ms: int | None) -> str:
-    """A moment of event time in UTC, to the second; in ms if its year is outside the calendar."""
+    """Format an event time in UTC, to the second; in ms if its year is outside the calendar."""
     if ms is None:
         return NOTHING
     try:
@@ -84,7 +84,7 @@ def format_event_time(ms: int | None) -> str:
 
 
 def format_lag(ms: int | None) -> str:
-    """Format a lag in the largest unit that is precise enough; a negative one is ahead."""
+    """Format a lag in the largest unit that is precise enough; a negative lag is ahead."""
     if ms is None:
         return NOTHING
     if ms < 0:
@@ -96,12 +96,12 @@ def format_lag(ms: int | None) -> str:
 
 
 def displayed_status(details: JobDetails) -> str:
-    """The status of a job; STOPPED for a FINISHED job (Flink's status) that was stopped with a checkpoint."""
+    """Return the status of a job; STOPPED for a FINISHED job (Flink's status) that was stopped with a checkpoint."""
     return STOPPED if details.was_stopped else details.status
 
 
 def lasting(ms: int) -> str:
-    """A duration: `0.4 s`, `41 s`, `3 min 5 s`. A negative one, from differing clocks, becomes 0."""
+    """Format a duration: `0.4 s`, `41 s`, `3 min 5 s`. A negative duration, from differing clocks, becomes 0."""
     seconds = max(0, ms) / 1_000
     if seconds >= 60:
         return format_ms(ms)
@@ -109,19 +109,19 @@ def lasting(ms: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number with its unit: `1 task`, `3 tasks`."""
+    """Format a number with its unit: `1 task`, `3 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The names, or the first ones and how many more there are."""
+    """Format the names, or the first `most` names and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], alignment: str = "") -> Iterator[str]:
-    """The header and the rows as lines, each column as wide as its widest cell.
+    """Yield the header and the rows as lines, each column as wide as its widest cell.
 
-    `alignment` has a `<` or a `>` for each column; without it all are left-aligned.
+    `alignment` has a `<` or a `>` for each column; by default all columns are left-aligned.
     """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     sides = alignment or "<" * len(header)

@@ -1,4 +1,4 @@
-"""Turns of a trace as text: as rows of a table, and in lines with their effects, changes and causes."""
+"""Formats turns of a trace: as rows of a table, and in lines with their effects, changes and causes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIDE = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A record for display. `came` names its cause."""
+    """The cells of a table row for a record. `came` names the record's cause."""
 
     turn: str
     time: str
@@ -33,7 +33,7 @@ class TurnRow:
 
 
 def row_of(record: Record, began_ms: int) -> TurnRow:
-    """The row of a record; times count from `began_ms`."""
+    """Return the table row of a record; times count from `began_ms`."""
     failure = message = came = style = ""
     match record:
         case Turn():
@@ -77,7 +77,7 @@ def ids_cut_short(text: str) -> str:
 
 
 def turn_line(turn: Turn, began_ms: int) -> str:
-    """Number, time, actor, message and sender of a turn, and its failure, if any."""
+    """Format number, time, actor, message and sender of a turn, and its failure, if any."""
     came = "by its timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
     cause = "" if turn.cause is None else f"(turn {turn.cause})"
     failure = "" if turn.failure is None else f"FAILED {failure_text(turn.failure)}"
@@ -97,7 +97,7 @@ def change_lines(changes: Iterable[Change]) -> list[str]:
 
 
 def cause_lines(causes: Iterable[Cause], began_ms: int) -> list[str]:
-    """Two lines for each cause: the turn, and the effect that led to the next one."""
+    """Format each cause in two lines: the turn, and the effect that led to the next cause."""
     lines = []
     for cause in causes:
         lines.append(turn_line(cause.turn, began_ms))

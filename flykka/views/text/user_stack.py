@@ -1,7 +1,7 @@
-"""A failure for the user: the lines of the user's own files first, then its causes.
+"""Formats a failure for the user: the lines of the user's own files first, then its causes.
 
-They are taken from the text of the stack trace: Python's, and within it that of a Spark Python worker. Lines of flykka,
-Spark and libraries are counted but not shown.
+The lines are taken from the text of Python's stack trace, and of that of a Spark Python worker within it. Lines of
+flykka, Spark and libraries are counted but not shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.user_files import is_users
 
 SHOWN_CAUSES = 3
-"""The limit of nested causes that are shown."""
+"""The maximum number of nested causes that are shown."""
 
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.+)", line \d+, in .+')
@@ -24,7 +24,7 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 
 @dataclass(slots=True)
 class _Section:
-    """An exception in the text: its lines from the user's files, the number of others, its message."""
+    """An exception in the text: its lines from the user's files, the number of other lines, its message."""
 
     is_caused: bool
     own: list[str] = field(default_factory=list)
@@ -34,13 +34,13 @@ class _Section:
 
 
 def full_text(cause: SerializedThrowable) -> list[str]:
-    """A failure's message, then the line of its operator, then the user's lines that led to it."""
+    """Return a failure's message, then the line of its operator, then the user's lines that led to it."""
     message_lines = cause.message.strip().splitlines()
     indented = [line for line in message_lines if line.startswith("  ")]
     story = user_story(cause)
     if not story:
         return message_lines
-    # The last of the user's lines is in the story as well.
+    # The last of the user's lines is part of `user_story`, so it is not repeated.
     places = [number for number, line in enumerate(indented) if line.startswith("  File ")]
     blocks = [indented[begin:end] for begin, end in zip(places, [*places[1:], None], strict=True)]
     above = [line for block in blocks if block[0] not in story for line in block]
@@ -48,7 +48,7 @@ def full_text(cause: SerializedThrowable) -> list[str]:
 
 
 def user_story(cause: SerializedThrowable) -> list[str]:
-    """The lines below the first line of a failure; empty if no line of the user was running."""
+    """Return the lines below the first line of a failure; empty if no line of the user was running."""
     sections = list(_sections(cause.stack_trace.splitlines()))
     place = next((n for n in reversed(range(len(sections))) if _is_of(sections[n], cause)), None)
     if place is None:
@@ -80,7 +80,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
             section.others += not is_own
             section.own += [line] if is_own else []
         elif section is not None and line.startswith("    "):
-            # The source line; the marks below it are left out.
+            # The source line is kept; the marks below it are omitted.
             section.own += [line] if is_own and line.strip("^~ ") else []
         elif section is not None and (raised := _RAISED.match(line)):
             section.type_name, section.text = raised["type"].rpartition(".")[2], raised["text"] or ""
