@@ -9,7 +9,7 @@ from flykka.runtime.errors import InvalidActorNameError
 ROOT = "/"
 USER = "/user"
 TEMP = "/temp"
-"""Parent path of the refs of pending asks."""
+"""The parent path of the refs of pending asks."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
 

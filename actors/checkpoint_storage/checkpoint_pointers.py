@@ -72,7 +72,7 @@ class CheckpointPointers:
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
-        """Reserve `ids` consecutive checkpoint ids from `at_least` up, and return the first. No id is reserved twice."""
+        """Reserve `ids` consecutive checkpoint ids from `at_least` up, each only once. Returns the first id."""
         while True:
             next_id = self._store.read(self._next_id, NextCheckpointId)
             first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)

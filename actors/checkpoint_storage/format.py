@@ -1,4 +1,4 @@
-"""The format of a file in the checkpoint storage: magic, format version, length and CRC-32 of the body, and the body."""
+"""The format of a checkpoint storage file: magic, format version, length and CRC-32 of the body, then the body."""
 
 from __future__ import annotations
 
