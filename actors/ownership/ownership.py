@@ -57,7 +57,7 @@ class Ownership(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """How to wait for a folder that another process owns.
+    """Options for waiting for a folder that another process owns.
 
     If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the high-availability
     store of a former leader, take over at once from that leader. `say` is called once before waiting. `pause` waits for

@@ -82,7 +82,7 @@ class CheckpointFailure(Value):
 
 
 class AlignmentType(StrEnum):
-    """How a task aligns the barriers of its channels (Flink's CheckpointOptions.AlignmentType).
+    """The alignment of barriers in a task (Flink's CheckpointOptions.AlignmentType).
 
     A FORCED_ALIGNED barrier came through a channel whose batches cannot be stored as channel state.
     """

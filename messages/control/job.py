@@ -28,7 +28,7 @@ class JobStatus(StrEnum):
 
 
 class ListeningBehaviour(StrEnum):
-    """Which messages a client gets from the JobManager after submitting a job."""
+    """The messages that a client gets from the JobManager after submitting a job."""
 
     DETACHED = "DETACHED"
     EXECUTION_RESULT = "EXECUTION_RESULT"

@@ -31,7 +31,7 @@ UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
 
 @value("job_graph.tolerable_failures")
 class TolerableFailures(Value):
-    """How many checkpoints may fail in a row for one reason, in addition to those for other reasons."""
+    """The number of checkpoints that may fail in a row for one reason, counted separately from other reasons."""
 
     reason: CheckpointFailureReason
     number: int
@@ -157,7 +157,7 @@ class OperatorKind(StrEnum):
 
 
 class ShipStrategy(StrEnum):
-    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+    """The distribution of an edge's batches to the consuming subtasks (Flink's StreamPartitioner).
 
     FORWARD and RESCALE lead to the neighbouring subtasks only, all others to every subtask.
     """
@@ -215,7 +215,7 @@ class SchedulerType(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """When a vertex emits completed results: with the watermark, or once per checkpoint."""
+    """The time at which a vertex emits completed results: with the watermark, or once per checkpoint."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
@@ -230,7 +230,7 @@ class MonotonyViolationHandler(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """What happens to the last checkpoints when a job is cancelled or fails.
+    """The retention of the last checkpoints when a job is cancelled or fails.
 
     A finished job retains only the checkpoint with which it was stopped.
     """
@@ -352,7 +352,7 @@ class JobVertex(Value):
 
 
 class FailoverStrategyKind(StrEnum):
-    """Which tasks restart after the failure of a task, with the values of Flink's execution failover option.
+    """The tasks that restart after the failure of a task, with the values of Flink's execution failover option.
 
     REGION: the tasks that exchange pipelined rows with it, and those that read their results. FULL: all tasks.
     """
@@ -362,7 +362,7 @@ class FailoverStrategyKind(StrEnum):
 
 
 class InputDependencyConstraint(StrEnum):
-    """When a lazily scheduled task starts: if ANY of its inputs can be read, or if ALL can (as in Flink)."""
+    """The condition for starting a lazily scheduled task: ANY of its inputs can be read, or ALL can (as in Flink)."""
 
     ANY = "ANY"
     ALL = "ALL"

@@ -21,7 +21,7 @@ class FileDigest(Value):
 
 
 class OperatorStateMode(StrEnum):
-    """How a list of operator state is redistributed to subtasks (Flink's OperatorStateHandle.Mode).
+    """The redistribution mode of a list of operator state (Flink's OperatorStateHandle.Mode).
 
     Each element goes to one subtask, every subtask gets the elements of all lists, or every subtask gets the list of
     one subtask.

@@ -1,4 +1,4 @@
-"""How a source is read: a batch of its splits per stage, the alignment with other sources, and the end of data.
+"""Reads a source: a batch of its splits per stage, the alignment with other sources, and the end of data.
 
 A stage has costs that do not depend on its rows. So if batches go to other tasks, a few splits wait until the current
 stage has ended, and then for as long as that stage took (at most `MAX_PAUSE_MS`). If several sources read every file in

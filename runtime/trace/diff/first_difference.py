@@ -34,7 +34,7 @@ class RecordedCause:
 
 
 class TraceSide:
-    """One side of the comparison: the records read from its run that have no counterpart yet."""
+    """A side of the comparison: the records read from its run that have no counterpart yet."""
 
     def __init__(self, records: Iterable[Record], is_compared: Callable[[Record], bool]) -> None:
         self._records = iter(records)
