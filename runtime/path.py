@@ -25,7 +25,6 @@ def child_path(parent: str, name: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """Split a path into the parent's path and the name."""
     parent, _, name = path.rpartition("/")
     return parent or ROOT, name
 

@@ -43,7 +43,6 @@ class PinnedCell(Cell, PykkaThreadingActor):
     # Called by Pykka, on the cell's thread unless a kill stops it
 
     def on_start(self) -> None:
-        """Name the thread after the actor."""
         threading.current_thread().name = f"flykka-pinned-{self}"
 
     def on_receive(self, is_scheduled: bool) -> None:

@@ -42,7 +42,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
     config.addinivalue_line(
         "markers", "seeds(seeds): run the test on a seeded_system of each of these seeds, or of so many seeds"
     )

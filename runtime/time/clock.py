@@ -108,7 +108,6 @@ class SystemClock:
         return alarm
 
     def close(self) -> None:
-        """End the timer thread."""
         with self._condition:
             self._closed = True
             self._condition.notify()

@@ -37,7 +37,6 @@ def message_name(message: Value | Undecoded) -> str:
 
 
 def message_tag(message: Value | Undecoded) -> str:
-    """Return the wire tag of the message."""
     content = unwrapped(message)
     return message_name(content) if isinstance(content, Undecoded) else content.wire_tag
 

@@ -409,7 +409,6 @@ class TaskMeter:
 
     @property
     def activity(self) -> Activity:
-        """The activity of the attempt since `activity_since_ms`."""
         return self._activity
 
     @activity.setter

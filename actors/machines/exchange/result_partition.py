@@ -136,8 +136,7 @@ class Subpartition:
         self.credit = credit
 
     def reconnect(self, events: Iterable[Event]) -> tuple[BatchRef, ...]:
-        """Prepare for the next reader after one has failed. Returns the batches that were in transit to the failed
-        reader or waiting.
+        """Prepare for the next reader after one has failed. Returns the batches that were in transit or waiting.
 
         The next reader is sent `events` in place of all waiting elements. Barriers that are dropped belong to
         checkpoints that were abandoned with the reader, or will be when they time out.

@@ -157,5 +157,4 @@ def write_whole(path: Path, frames: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a payload with its length and its checksum."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
