@@ -55,7 +55,6 @@ class GraphReader:
         self._outside = outside
 
     def read(self, place: int) -> Any:
-        """Read one of the packed objects."""
         return self._item(self._items_packed[place])
 
     def _item(self, item: Any) -> Any:
@@ -305,7 +304,6 @@ class PropsResolver:
         return self._stand_ins[name]
 
     def is_stand_in(self, item: object) -> bool:
-        """Return True if the caller has passed this object as a stand-in."""
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:

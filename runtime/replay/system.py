@@ -304,7 +304,6 @@ class ReplayLoop(VirtualLoop):
         return timer
 
     def run_all(self) -> None:
-        """Run all calls that are ready."""
         while self.has_calls:
             self.run()
 

@@ -89,7 +89,6 @@ class _Points(ABC):
         self.values: list[float | None] = []
 
     def start_at(self, at_ms: int) -> None:
-        """Begin the first step at this time, unless it has begun."""
         if self.start_ms is None:
             self.start_ms = at_ms
 

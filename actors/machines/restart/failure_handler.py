@@ -80,7 +80,6 @@ class ExecutionFailureHandler(Generic[T]):
         self._failover = failover_strategy
 
     def checkpoint_completed(self) -> None:
-        """Reset the counts of equal failures."""
         self._repeated.checkpoint_completed()
 
     def _decide(

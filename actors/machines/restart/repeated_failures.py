@@ -84,7 +84,6 @@ def failure_signature(vertex: str | None, cause: SerializedThrowable) -> Failure
 
 
 def is_of_environment(type_name: str) -> bool:
-    """Return whether a failure of this type concerns the job's environment, not the job."""
     return type_name in _ENVIRONMENT
 
 

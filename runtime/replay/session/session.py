@@ -124,7 +124,6 @@ class Walk:
         self.steps.clear()
 
     def ahead(self) -> list[Step]:
-        """Return the steps that were replayed and are ahead of the position."""
         return [step for step in self.steps if step.position > self.position]
 
     def living(self) -> set[str]:
