@@ -1,9 +1,9 @@
-"""The ports to the data: what actors may ask of the component that holds the rows, per job and per attempt.
+"""The ports to the data: what actors may request from the component that holds the rows, per job and per attempt.
 
 `spark_bridge` implements them with Spark; the tests of the actors use stand-ins without Spark. No call blocks an actor:
 calls that may block are run through `context.pipe_to_self`. No actor calls a port to make a decision: results arrive as
-messages, so that a recorded turn can be replayed without a data plane. Only `bridge_props` is called in a turn, by a
-Task, and the calls of `Engine` that do not block.
+messages, so that a recorded turn can be replayed without a data plane. Only `bridge_props`, which a Task calls, and the
+calls of `Engine` that do not block are made in a turn.
 """
 
 from __future__ import annotations
@@ -26,76 +26,76 @@ from flykka.runtime.props import Props
 
 
 class SplitDiscovery(Protocol):
-    """Finds the splits of one source. One object per source operator and job; calls never overlap."""
+    """Finds the splits of one source. There is one object per source operator and job. Calls never overlap."""
 
     interval_ms: int | None
-    """Milliseconds between two discoveries; None if one discovery finds all splits."""
+    """The milliseconds between two discoveries, or None if one discovery finds all splits."""
 
     changed: Callable[[], bool] | None
-    """Returns True if there may be new splits. Cheap: called many times a second. None if the source cannot check this.
-    """
+    """Returns True if there may be new splits. Called many times a second. None if the source cannot check this."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """Return the splits after `position` (empty: all), in the order in which they are to be read. May block.
 
-        The format of a position is private to the discovery. It is stored in checkpoints, so it is small and readable
-        by another object. Raises whatever the storage raises; the job then fails.
+        The format of a position is private to the discovery. A position is stored in checkpoints, so it is small and
+        readable by another object. Raises whatever the storage raises; the job then fails.
         """
 
 
 class OperatorCoordinatorCalls(Protocol):
-    """The user's coordinator of one operator. One object per operator and job; calls never overlap."""
+    """The user's coordinator of one operator. There is one object per operator and job. Calls never overlap."""
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
         """Make these calls, one after the other. May block.
 
-        If the user's code raises, raises `OperatorCoordinatorError`, which names the operator; the job then fails.
+        If the user's code raises, raises `OperatorCoordinatorError`, which names the operator. The job then fails.
         """
 
 
 class GlobalAggregateFunctions(Protocol):
-    """The functions and accumulators of the global aggregates of one job; calls never overlap."""
+    """The functions and accumulators of the global aggregates of one job. Calls never overlap."""
 
     def update(self, updates: Sequence[AggregateUpdate]) -> tuple[AggregateResult, ...]:
-        """Add values in this order; return the results of the updated aggregates. May block.
+        """Add values in this order, and return the results of the updated aggregates. May block.
 
-        If the user's code raises, raises `GlobalAggregateError`, which names the aggregate; the job then fails.
+        If the user's code raises, raises `GlobalAggregateError`, which names the aggregate. The job then fails.
         """
 
 
 class DataPlane(Protocol):
-    """The port of a job runtime to its rows, which it moves without reading them."""
+    """A job runtime's access to its rows, which the runtime moves without reading them."""
 
     def check(self, job_graph: JobGraph) -> None:
-        """Check that a job can run, before it does. May block.
+        """Check that a job can run, before it starts. May block.
 
         Raises `UnboundOperatorError`, which names the operators, if the graph does not fit the registered code, and any
-        objection of the data plane, such as a sink that cannot write to its target; the job is then refused.
+        objection of the data plane, such as a sink that cannot write to its target. The job is then refused.
         """
 
     def own(self, job_graph: JobGraph) -> None:
-        """Take ownership of the folders that the job writes to, if it is not held yet. May block for longer than a
+        """Take ownership of the folders to which the job writes, unless already held. May block for longer than a
         lease.
 
-        Raises `JobOwnershipError` if another process owns one, or this process cannot; the job is then refused.
+        Raises `JobOwnershipError` if another process owns a folder, or this process cannot own it. The job is then
+        refused.
         """
 
     def confirm_owner(self, job_id: JobId) -> None:
-        """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
+        """Raise `OwnershipLostError` if another process has taken over the job's folders. May block."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """Return the user's hooks that run with the checkpoint coordinator of a job. May block."""
 
     def labels_failures(self, job_id: JobId) -> bool:
-        """True if user code labels the failures of the job. May block."""
+        """Return whether user code labels the failures of the job. May block."""
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
-        """Let the user's code label a failure. May block."""
+        """Return the labels of a failure, which the user's code assigns. May block."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """Return the props of an attempt's bridge actor; the Task spawns it as a child and receives its messages."""
+        """Return the props of an attempt's bridge actor. The Task spawns it as a child and receives its messages."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """Return the discovery of a source operator. May block, and raises the errors of `SplitDiscovery.discover`."""
@@ -105,7 +105,7 @@ class DataPlane(Protocol):
     ) -> OperatorCoordinatorCalls:
         """Return the coordinator of an operator, closing the job's previous one. May block.
 
-        `woken` may be called on any thread when there are actions to run by a call of `RunActions`.
+        `woken` may be called on any thread when there are actions that a call of `RunActions` should run.
         """
 
     def global_aggregates(self, job_id: JobId) -> GlobalAggregateFunctions: ...
@@ -113,7 +113,7 @@ class DataPlane(Protocol):
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Finish the job's vertices, once all tasks have finished and before the job becomes FINISHED. May block.
 
-        Raises whatever the storage raises; the job then fails, and if it restarts this is called again.
+        Raises whatever the storage raises. The job then fails, and this is called again if it restarts.
         """
 
     def end_attempts(self, job_id: JobId) -> None:
@@ -123,10 +123,10 @@ class DataPlane(Protocol):
         """Free the rows of BLOCKING partitions of a job, if there are any. May block."""
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """Free everything of the job in the data plane. May block; may be called again.
+        """Free everything of the job in the data plane. May block, and may be called again.
 
-        `keep_staged`: rows staged by sinks stay, because a retained checkpoint refers to them. `keep_owner`: this
-        process will run the job again and keeps its folders until then.
+        With `keep_staged`, rows staged by sinks stay, because a retained checkpoint refers to them. With `keep_owner`,
+        this process will run the job again and keeps its folders until then.
         """
 
 
@@ -153,19 +153,19 @@ class WithoutCoordinators:
 class Engine(Protocol):
     """Processes the rows of one execution attempt and holds its state, as commanded by the attempt's state machine.
 
-    Each command has a method of its name. Methods that return an answer, or None for no result, may block and raise
-    what the data plane raises: they run on the executor of `lane`, in start order within a lane. All others are called
-    in the bridge's turns.
+    Each command has a method of the same name. Methods that return a result, or None, may block and raise what the data
+    plane raises: they run on the executor of `lane`, in start order within a lane. All other methods are called in the
+    bridge's turns.
     """
 
     outside_state: bool
-    """True: an engine is outside of the actor system, so its state is not part of its bridge's."""
+    """True, because an engine is outside of the actor system, so its state is not part of its bridge's state."""
 
     def lane(self, command: commands.Command, piece: int, what: str) -> Executor:
-        """Return the executor for a command; `piece` is the number of its piece of work, `what` its description."""
+        """Return the executor of a command. `piece` is the number of the command's work, `what` its description."""
 
     def open_chain(self, command: commands.OpenChain) -> answers.ChainOpened:
-        """Restore the state, commit pending transactions of the checkpoint, and read the channel state back."""
+        """Restore the state, commit pending transactions of the checkpoint, and read back the channel state."""
 
     def read_splits(self, command: commands.ReadSplits) -> answers.StageResult:
         """Read splits as one batch and process the rows in the chain. Two stages may run concurrently."""
@@ -189,7 +189,7 @@ class Engine(Protocol):
         """Take a snapshot of the state after the watermark of the command has fired."""
 
     def prepare_commit(self, command: commands.PrepareCommit) -> answers.CommitPrepared:
-        """Stage the rows that fire with the checkpoint, and have the sinks prepare all staged rows for commit."""
+        """Stage the rows that fire with the checkpoint, and let the sinks prepare all staged rows for commit."""
 
     def write_snapshot(self, command: commands.WriteSnapshot) -> answers.SnapshotWritten:
         """Make the snapshot durable."""
@@ -198,10 +198,10 @@ class Engine(Protocol):
         """Release the snapshot."""
 
     def hold_batches(self, command: commands.HoldBatches) -> None:
-        """Add a holder to batches. Raises `UnknownBatchError` if one was released."""
+        """Add a holder to batches. Raises `UnknownBatchError` if a batch was released."""
 
     def write_channel_state(self, command: commands.WriteChannelState) -> answers.ChannelStateWritten:
-        """Write the rows of batches, all parts or none."""
+        """Write the rows of batches: all parts or none."""
 
     def commit_checkpoint(self, command: commands.CommitCheckpoint) -> answers.CheckpointCommitted:
         """Publish the rows prepared up to a completed checkpoint."""
@@ -210,7 +210,7 @@ class Engine(Protocol):
         """Wait until all work of the attempt has ended, and release its batches."""
 
     def progress(self) -> tuple[answers.WorkProgress, ...]:
-        """Return the progress of all pieces of work that report it. May block."""
+        """Return the progress of all work that reports it. May block."""
 
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> answers.WorkFailed:
         """Describe a failure of work. The attempt may have to end even if the command is survivable."""
@@ -225,4 +225,4 @@ class Engine(Protocol):
         """Interrupt cancelled work that has not ended."""
 
     def close(self) -> None:
-        """Cancel the attempt if it has not ended: the bridge has terminated for any reason. Does not block."""
+        """Cancel the attempt if it has not ended, because the bridge has terminated for any reason. Does not block."""

@@ -1,29 +1,21 @@
-"""Errors around a job, each with the part at fault. Actors and their state machines share these.
+"""The errors of jobs, each with the party at fault. Actors and their state machines share these errors.
 
-JobRuntimeError
-├── GraphError                      the program: the requested dataflow cannot be built
-├── UnboundOperatorError            the application: a job graph does not fit its code
-├── UnknownBatchError               the reader: a batch was released, or belongs to another process
-├── RestoreError
-│   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
-│   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is missing
-│   └── UnreadableStateError        the checkpoint: an operator's state is damaged, or of another kind
-├── CheckpointStorageError
-│   ├── CheckpointFileNotFoundError the address: there is no such file
-│   ├── CheckpointFormatError       the file: not written by flykka, truncated, or altered
-│   ├── CheckpointStateMissingError the folder: state that the metadata refers to is missing or incomplete
-│   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
-│   └── CheckpointDirectoryError    the directory: it cannot be written
-├── JobOwnershipError                the folder: its ownership record cannot be used
-│   ├── OwnedByAnotherError         the start: another process runs the job; the text names it
-│   └── OwnershipLostError          the owner: it was paused and replaced
-├── HighAvailabilityError
-│   ├── LeadershipLostError         the caller: another process leads, or coordinates the job; nothing was changed
-│   └── StoreUnavailableError       the store: it cannot be reached, read or written
-├── MasterHookError                 the user's hook: it raised, or its name or its state cannot be stored
-├── NetworkBufferError
-│   ├── NetworkBuffersExhaustedError     the cluster: a task needs more network buffers than its TaskManager has left
-│   └── BufferPoolDestroyedError         the caller: the buffer pool has been destroyed
+JobRuntimeError ├── GraphError                      the program: the requested dataflow cannot be built ├──
+UnboundOperatorError            the application: a job graph does not fit its code ├── UnknownBatchError
+the reader: a batch was released, or belongs to another process ├── RestoreError │   ├── RescaleNotSupportedError    the
+job: an operator runs at another parallelism than its state allows │   ├── StateWithoutOperatorError   the job: an
+operator that has state in the checkpoint is missing │   └── UnreadableStateError        the checkpoint: an operator's
+state is damaged, or of another type ├── CheckpointStorageError │   ├── CheckpointFileNotFoundError the address: there
+is no such file │   ├── CheckpointFormatError       the file: not written by flykka, truncated, or altered │   ├──
+CheckpointStateMissingError the folder: state that the metadata refers to is missing or incomplete │   ├──
+CheckpointVersionError      the reader: the file was written by a newer flykka │   └── CheckpointDirectoryError    the
+directory: it cannot be written ├── JobOwnershipError                the folder: its ownership record cannot be used │
+├── OwnedByAnotherError         the start: another process runs the job; the text names it │   └── OwnershipLostError
+the owner: it was paused and replaced ├── HighAvailabilityError │   ├── LeadershipLostError         the caller: another
+process leads, or coordinates the job; nothing was changed │   └── StoreUnavailableError       the store: it cannot be
+reached, read or written ├── MasterHookError                 the user's hook: it raised, or its name or its state cannot
+be stored ├── NetworkBufferError │   ├── NetworkBuffersExhaustedError     the cluster: a task needs more network buffers
+than its TaskManager has left │   └── BufferPoolDestroyedError         the caller: the buffer pool has been destroyed
 └── IllegalTransitionError          the caller: a job or an attempt cannot make this state transition
 """
 
@@ -39,14 +31,14 @@ class JobRuntimeError(Exception):
     """Base class of the errors that the actors of a job and their state machines report."""
 
     suppress_restarts: ClassVar[bool] = False
-    """True if the next attempt would fail the same way: the job fails whatever its restart strategy."""
+    """True if the next attempt would fail in the same way, so that the job fails whatever its restart strategy."""
 
 
 def serialize_error(error: Exception) -> SerializedThrowable:
-    """Return the error as text without a stack, for an actor that rejects a message in its own turn.
+    """Return the error as text without a stack trace, for an actor that rejects a message in its own turn.
 
-    A stack would show the actor's code and none of the user's, and would change with every version, so that the turn
-    could not be replayed from its trace. Addresses of objects are removed for the same reason.
+    A stack trace would show the actor's code and none of the user's, and would change with every version, so that the
+    turn could not be replayed from its trace. Addresses of objects are removed for the same reason.
     """
     return SerializedThrowable(
         type_name=type(error).__name__,
@@ -56,11 +48,11 @@ def serialize_error(error: Exception) -> SerializedThrowable:
 
 
 class GraphError(JobRuntimeError):
-    """The dataflow cannot be built; the text names the uid at fault."""
+    """The dataflow cannot be built. The message names the uid at fault."""
 
 
 class UnboundOperatorError(JobRuntimeError):
-    """The application has no code, or other code, for operators of a job graph; the text names them."""
+    """The application has no code, or different code, for operators of a job graph. The message names the operators."""
 
 
 class UnknownBatchError(JobRuntimeError):
@@ -68,7 +60,7 @@ class UnknownBatchError(JobRuntimeError):
 
 
 class RestoreError(JobRuntimeError):
-    """A job cannot start from a checkpoint; the text names the operator."""
+    """A job cannot start from a checkpoint. The message names the operator."""
 
     suppress_restarts = True
 
@@ -78,11 +70,11 @@ class RescaleNotSupportedError(RestoreError):
 
 
 class UnreadableStateError(RestoreError):
-    """The state of an operator in a checkpoint is damaged, or another operator's; the text names both."""
+    """The state of an operator in a checkpoint is damaged, or belongs to another operator. The message names both."""
 
 
 class StateWithoutOperatorError(RestoreError):
-    """State of removed operators would be lost, which was not allowed. `operator_ids` are those operators."""
+    """State of the removed operators `operator_ids` would be lost, which was not allowed."""
 
     def __init__(self, checkpoint_id: int, operator_ids: tuple[str, ...]) -> None:
         super().__init__(
@@ -93,7 +85,7 @@ class StateWithoutOperatorError(RestoreError):
 
 
 class CheckpointStorageError(JobRuntimeError):
-    """A file of the checkpoint storage cannot be read; the text names it."""
+    """A file of the checkpoint storage cannot be read. The message names it."""
 
 
 class CheckpointFileNotFoundError(CheckpointStorageError):
@@ -101,13 +93,13 @@ class CheckpointFileNotFoundError(CheckpointStorageError):
 
 
 class CheckpointFormatError(CheckpointStorageError):
-    """The file was not written by flykka, is incomplete, or was altered; the text names it."""
+    """The file was not written by flykka, is incomplete, or was altered. The message names it."""
 
     suppress_restarts = True
 
 
 class CheckpointStateMissingError(CheckpointStorageError):
-    """State that the metadata of a checkpoint refers to is missing; the text names both."""
+    """State to which the metadata of a checkpoint refers is missing. The message names both."""
 
     suppress_restarts = True
 
@@ -119,19 +111,19 @@ class CheckpointVersionError(CheckpointStorageError):
 
 
 class CheckpointDirectoryError(CheckpointStorageError):
-    """The checkpoint directory cannot be written; the text names it."""
+    """The checkpoint directory cannot be written. The message names it."""
 
 
 class JobOwnershipError(JobRuntimeError):
-    """This process cannot own a folder for a job; the text gives the reason."""
+    """This process cannot own a folder for a job. The message gives the reason."""
 
 
 class OwnedByAnotherError(JobOwnershipError):
-    """Another process, or another environment of this one, owns the folder; the text names it."""
+    """Another process, or another environment of this process, owns the folder. The message names it."""
 
 
 class OwnershipLostError(JobOwnershipError):
-    """Another process has taken the folder over; the text names it. A restart cannot repair that."""
+    """Another process has taken over the folder. The message names it. A restart cannot repair this."""
 
     suppress_restarts = True
 
@@ -141,19 +133,19 @@ class HighAvailabilityError(JobRuntimeError):
 
 
 class LeadershipLostError(HighAvailabilityError):
-    """The calling process no longer leads; the text names the operation that failed."""
+    """The calling process no longer leads. The message names the operation that failed."""
 
 
 class StoreUnavailableError(HighAvailabilityError):
-    """The high-availability store cannot be used; the text names it and says what to do."""
+    """The high-availability store cannot be used. The message names it and suggests a remedy."""
 
 
 class MasterHookError(JobRuntimeError):
-    """A master hook of the user failed; the text names it."""
+    """A master hook of the user failed. The message names it."""
 
 
 class FailureEnricherError(JobRuntimeError):
-    """A failure enricher cannot be used; the text names it."""
+    """A failure enricher cannot be used. The message names it."""
 
 
 class NetworkBufferError(JobRuntimeError):
@@ -161,7 +153,7 @@ class NetworkBufferError(JobRuntimeError):
 
 
 class NetworkBuffersExhaustedError(NetworkBufferError):
-    """A task needs at least more buffers than its TaskManager has left."""
+    """A task needs more buffers than its TaskManager has left."""
 
     def __init__(self, required: int, available: int, total: int) -> None:
         super().__init__(
@@ -179,4 +171,4 @@ class BufferPoolDestroyedError(NetworkBufferError):
 
 
 class IllegalTransitionError(JobRuntimeError):
-    """The state table has no such transition."""
+    """The state table does not have this transition."""

@@ -1,6 +1,6 @@
 """User code that labels the failures of jobs (Flink's FailureEnricher).
 
-A label is a key with a value, such as the team that has to look at a failure or the input that caused it. Enrichers are
+A label is a key with a value, such as the team that has to examine a failure or the input that caused it. Enrichers are
 called in the driver outside of the actors, once for each failure of the exception history. Their exceptions are logged
 and never affect the job.
 """
@@ -22,7 +22,7 @@ from flykka.messages.wire.ids import JobId
 _log = logging.getLogger(__name__)
 
 GROUP = "flykka.failure_enrichers"
-"""Entry points of this group name the enrichers of installed packages: a class, or an object."""
+"""The group of entry points that register the enrichers of installed packages, each a class or an object."""
 
 
 class FailureType(StrEnum):
@@ -35,7 +35,7 @@ class FailureType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureContext:
-    """The job and the task of a failure; `task_name` and `task_manager` are None for a failure of the whole job."""
+    """The job and the task of a failure. `task_name` and `task_manager` are None for a failure of the whole job."""
 
     job_id: JobId
     job_name: str
@@ -53,7 +53,7 @@ class FailureEnricher(ABC):
 
     @abstractmethod
     def process_failure(self, cause: SerializedThrowable, context: FailureContext) -> Mapping[str, str]:
-        """Return the labels of a failure: values for any of the keys. May block, but not for long.
+        """Return the labels of a failure: values for some of the keys. May block, but not for long.
 
         `cause` is the serialized failure: `type_name`, `message` and `stack_trace` are texts.
         """
@@ -72,7 +72,7 @@ class FailureEnrichers:
         """Add an enricher, given as an object or as the name of an entry point.
 
         Raises:
-            FailureEnricherError: it is no enricher, has no keys, or has another enricher's key; the text names it.
+            FailureEnricherError: not an enricher, no keys, or another enricher's key. The message names it.
         """
         instance = _installed(enricher) if isinstance(enricher, str) else enricher
         if not isinstance(instance, FailureEnricher):

@@ -20,7 +20,7 @@ _EXCUSED = (
 
 
 class HeartbeatManager:
-    """Used in the turns of one actor only. `request` sends a heartbeat request; None if the actor requests none."""
+    """Used in the turns of one actor only. `request` sends a heartbeat request (None: the actor requests none)."""
 
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context
@@ -33,11 +33,11 @@ class HeartbeatManager:
         self._context.timers.start_fixed_delay("heartbeat", interval_ms, HeartbeatDue())
 
     def ticks_begin(self, interval_ms: int) -> None:
-        """Expect `HeartbeatDue` once per interval from now on, sent by the timer of another manager."""
+        """Expect `HeartbeatDue` once per interval, sent by the timer of another manager."""
         self._monitor.begin_ticks(interval_ms, self._context.now())
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
-        """Watch the target from now on. A target that is not asked is expected to send requests, or to register."""
+        """Monitor the target. A target that is not asked is expected to send requests, or to register."""
         self._perform(self._monitor.monitor(target, timeout_ms, self._context.now(), is_asked=is_asked))
 
     def unmonitor(self, target: str) -> None:
@@ -47,7 +47,7 @@ class HeartbeatManager:
         self._monitor.heartbeat_received(target, self._context.now())
 
     def on_heartbeat_due(self) -> list[heartbeat.TargetTimedOut]:
-        """Request heartbeats, and return the targets that timed out; they are no longer watched."""
+        """Request heartbeats, and return the targets that timed out, which are no longer monitored."""
         return self._perform(self._monitor.tick(self._context.now()))
 
     def _perform(self, effects: list[heartbeat.HeartbeatEffect]) -> list[heartbeat.TargetTimedOut]:

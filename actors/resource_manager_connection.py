@@ -1,7 +1,7 @@
 """The connection of a TaskManager or JobMaster to the ResourceManager (Flink's RegisteredRpcConnection).
 
-It registers, and repeats that until it is acknowledged. A lost ResourceManager is replaced by another one at the same
-path, so it is looked up by path. Later messages of the former one are dropped with its session.
+The registration is repeated until it is acknowledged. A new ResourceManager has the same path as the lost one, so it is
+looked up by path. Later messages of the former ResourceManager are dropped with its session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 
 RETRY_MS = 200
-"""Milliseconds between two attempts to find a ResourceManager."""
+"""The milliseconds between two attempts to find a ResourceManager."""
 
 
 class ResourceManagerConnection:
@@ -30,22 +30,22 @@ class ResourceManagerConnection:
         self._registered_at: Gateway | None = None
 
     def is_to(self, ref: Ref | None) -> bool:
-        """True if `ref` is the ResourceManager that has acknowledged the registration."""
+        """Return whether `ref` is the ResourceManager that has acknowledged the registration."""
         return self._registered_at is not None and self._registered_at.ref == ref
 
     def is_with(self, ref: Ref | None) -> bool:
-        """True if `ref` is the ResourceManager that was asked last, or has acknowledged."""
+        """Return whether `ref` is the ResourceManager that was asked last, or has acknowledged."""
         return self._candidate == ref
 
     def has_changed_to(self, leader: Ref) -> bool:
-        """True if `leader`, which claims to lead, replaces the known ResourceManager."""
+        """Return whether `leader`, which claims to lead, replaces the known ResourceManager."""
         if is_former(leader, self._candidate):
             self._context.reject("another ResourceManager leads")
             return False
         return not self.is_to(leader)
 
     def seek(self) -> None:
-        """Register at the current leader; messages of the former one are rejected."""
+        """Register at the current leader. Messages of the former leader are rejected."""
         if self._registered_at is not None:
             self._context.unwatch(self._registered_at.ref)
             self._context.revoke_session(self._registered_at.leader_session_id)
@@ -60,7 +60,7 @@ class ResourceManagerConnection:
             ref.tell(self._introduce())
 
     def acknowledge(self, session: LeaderSessionId) -> bool:
-        """Handle an acknowledgement; reject it and return False if it comes from another ResourceManager."""
+        """Handle an acknowledgement. Rejects it and returns False if it comes from another ResourceManager."""
         if self._context.sender != self._candidate:
             self._context.reject("another ResourceManager leads")
             return False
@@ -74,7 +74,7 @@ class ResourceManagerConnection:
     def tell(self, message: Message) -> None:
         """Send a message under the session of the registration, or drop it if there is none.
 
-        Nothing is lost by that: the next registration reports the slots, or repeats the requests.
+        Nothing is lost, because the next registration reports the slots, or repeats the requests.
         """
         if self._registered_at is not None:
             self._registered_at.tell(message)

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Actor:
-    """Base class of actors. The kernel creates instances from Props, in the actor's turn; a restart creates another
+    """The base class of actors. The kernel creates instances from Props, in the actor's turn; a restart creates another
     one.
 
-    The hooks run in turns too, so they may send messages, spawn, watch and start timers. Order of calls: factory,
-    `pre_start`, messages, children stopped, `post_stop`. At a restart: `pre_restart` on the old instance, factory,
-    `post_restart` on the new one.
+    The hooks run in turns too, so they may send messages, spawn, watch and start timers. The calls are in this order:
+    factory, `pre_start`, messages, children stopped, `post_stop`. At a restart: `pre_restart` on the old instance,
+    factory, `post_restart` on the new one.
     """
 
     context: ActorContext
-    """The kernel's interface for this actor; set before `pre_start`."""
+    """The kernel's interface for this actor, set before `pre_start`."""
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
-    """Decides what happens to children that fail."""
+    """The strategy that decides what happens to children that fail."""
 
     mailbox: ClassVar[MailboxType | None] = None
-    """Mailbox of the actor if its Props name none (Akka's RequiresMessageQueue); None: the default."""
+    """The mailbox type of the actor if its Props name none (Akka's RequiresMessageQueue). None means the default."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -40,7 +40,7 @@ class Actor:
             )
 
     def handle_message(self, message: Message) -> Awaitable[None] | None:
-        """Handle one message; if it raises, the parent decides.
+        """Handle one message. If this raises, the parent decides.
 
         If defined with `async def`, it runs on an event loop: other actors run while it awaits, and the next message of
         this actor waits until it has returned.
@@ -49,10 +49,10 @@ class Actor:
         return None
 
     def pre_start(self) -> None:
-        """Start the actor; called once, before its first message."""
+        """Start the actor. Called once, before its first message."""
 
     def post_stop(self) -> None:
-        """Clean up; called when all children have ended, also after a failure, but not after a kill."""
+        """Clean up. Called when all children have ended, also after a failure, but not after a kill."""
 
     def pre_restart(self, cause: BaseException | None) -> None:
         """Prepare for replacement by a new instance. By default stops the children and calls `post_stop`, as in Akka.

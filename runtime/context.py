@@ -43,7 +43,7 @@ _repeated = RepeatedLog("flykka.runtime")
 
 
 class ActorContext:
-    """The actor's own ref, its relatives, and every effect that a turn can have."""
+    """The interface of an actor to the kernel: its own ref, its relatives, and every effect that a turn can have."""
 
     __slots__ = ("_cell",)
 
@@ -52,28 +52,28 @@ class ActorContext:
 
     @property
     def ref(self) -> ActorRef:
-        """My ref."""
+        """The ref of this actor."""
         return self._cell.ref
 
     @property
     def path(self) -> str:
-        """My path."""
+        """The path of this actor."""
         return self._cell.ref.path
 
     @property
     def sender(self) -> Ref | None:
-        """The sender of the message being handled; for an ask, the ref to reply to; None from outside any actor."""
+        """The sender of the message being handled: for an ask, the ref to reply to; None from outside any actor."""
         return self._cell.sender
 
     @property
     def parent(self) -> ActorRef:
-        """My parent."""
+        """The parent of this actor."""
         parent = self._cell.parent
         return self._cell.ref if parent is None else parent.ref
 
     @property
     def children(self) -> Sequence[ActorRef]:
-        """My children, in the order of their spawning."""
+        """The children of this actor, in the order of their spawning."""
         return [child.ref for child in self._cell.children.all()]
 
     @property
@@ -83,16 +83,16 @@ class ActorContext:
 
     @property
     def timers(self) -> Timers:
-        """My timers."""
+        """The timers of this actor."""
         return self._cell.timers
 
     @property
     def random(self) -> random.Random:
-        """Reproducible random numbers: seeded by the system's seed, my path and my incarnation."""
+        """Reproducible random numbers, seeded by the system's seed and this actor's path and incarnation."""
         return self._cell.seeded_random.random
 
     def now(self) -> int:
-        """Return the time of this turn, in ms since the epoch: it does not change while a message is handled."""
+        """Return the time of this turn, in ms since the epoch. It does not change while a message is handled."""
         return self._cell.read_time()
 
     def new_id(self, prefix: str) -> str:
@@ -104,16 +104,16 @@ class ActorContext:
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
-            SpawnRefusedError: I am stopping, so that no child of mine could live.
+            SpawnRefusedError: this actor is stopping, so that no child of it could live.
         """
         return self._spawn(self._cell, props, name)
 
     def spawn_top_level(self, props: Props, name: str) -> ActorRef:
-        """Spawn a new child of `/user`, which outlives me. Raises the errors of `spawn`."""
+        """Spawn a new child of `/user`, which outlives this actor. Raises the errors of `spawn`."""
         return self._spawn(self._cell.system.user, props, name)
 
     def stop(self, ref: Ref | None = None) -> None:
-        """Stop `ref`, or myself: after the current turn, ahead of all waiting messages."""
+        """Stop `ref`, or this actor: after the current turn, ahead of all waiting messages."""
         cell = self._cell
         target = cell.ref if ref is None else ref
         if cell.may_act("stop", target):
@@ -124,11 +124,11 @@ class ActorContext:
                 cell.children.stop(child)
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors living at `path` when a message is sent; a relative path, like `../*`, starts from me."""
+        """Select the actors living at `path` when a message is sent. Relative paths, like `../*`, start here."""
         return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:
-        """Send a message to `ref` with my sender as its sender, as Akka's forward does.
+        """Send a message to `ref` with the current sender as its sender, as Akka's forward does.
 
         An asker gets the reply of `ref`, or its failure or end.
         """
@@ -140,13 +140,13 @@ class ActorContext:
             cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
 
     def reject(self, reason: str) -> None:
-        """Make the message being handled a dead letter; its ask fails."""
+        """Make the message being handled a dead letter. Its ask fails."""
         cell = self._cell
         if cell.current is not None and cell.may_act("reject", reason):
             cell.system.dead_letters.reject(Envelope.wrap(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
-        """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, even if it is already dead."""
+        """Send this actor `Terminated(ref)`, or `message`, once when `ref` has ended, even if it is already dead."""
         if message is not None and self._cell.system.serialize_messages:
             message = self._cell.system.wire(message)
         if self._cell.may_act("watch", ref, message):
@@ -158,10 +158,10 @@ class ActorContext:
             self._cell.death_watch.unwatch(ref)
 
     async def sleep(self, duration: Duration) -> None:
-        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all
+        """Wait for `duration`, such as "5s", by the system's clock. For coroutines, where `time.sleep` would block all
         actors.
 
-        Other actors continue, and so do my signals; my next message waits.
+        Other actors and this actor's signals continue; the next message of this actor waits.
         """
         rung = Sleep(self._cell.system.clock.now_ms() + duration_ms(duration, "sleep"))
         alarm = self._cell.system.clock.schedule(rung.due_ms, rung.set)
@@ -178,11 +178,12 @@ class ActorContext:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """Run blocking `work` and send me the message that `on_success` or `on_failure` creates from its outcome.
+        """Run blocking `work` and send this actor the message that `on_success` or `on_failure` creates from its
+        outcome.
 
-        It runs on the system's I/O pool, or on `executor`. `work` may also be a future, such as that of an ask: then
-        nothing is run, and its outcome is sent to me. All three functions are called outside of my turns: they must not
-        use my state.
+        The work runs on the system's I/O pool, or on `executor`. `work` may also be a future, such as that of an ask:
+        then nothing is run, and its outcome is sent. All three functions are called outside of this actor's turns, so
+        they must not use its state.
         """
         cell = self._cell
         if not cell.may_act("pipe", *(() if cell.effects is None else (describe_work(work),))):
@@ -194,7 +195,7 @@ class ActorContext:
             cell.system.dispatcher.run_blocking_on(executor, Pipe(cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
-        """Close `resource`, exactly once, when I end for any reason or am replaced by a restart.
+        """Close `resource`, exactly once, when this actor ends for any reason or is replaced by a restart.
 
         It is closed after `post_stop` if that runs. On a kill it is closed on the killing thread, which it must not
         block.
@@ -203,10 +204,10 @@ class ActorContext:
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
-        """Stash the message being handled, until `unstash_all`, a restart, or my end (Akka's Stash).
+        """Stash the message being handled, until `unstash_all`, a restart, or this actor's end (Akka's Stash).
 
         Raises:
-            StashError: no message is being handled, or it is stashed already.
+            StashError: no message is being handled, or it is already stashed.
             StashOverflowError: the stash has reached `Props.with_stash_capacity`.
         """
         cell = self._cell
@@ -221,12 +222,12 @@ class ActorContext:
             stash.unstash_all()
 
     def become(self, behaviour: Behaviour, discard_old: bool = True) -> None:
-        """Handle my next messages with `behaviour`, a bound method or function. A restart drops it.
+        """Handle this actor's next messages with `behaviour`, a bound method or function. A restart drops it.
 
-        With `discard_old=False` the current behaviour is kept below it, for `unbecome`.
+        With `discard_old=False` the current behaviour is kept below the new one, for `unbecome`.
 
         Raises:
-            TypeError: `behaviour` cannot be called, or is a coroutine function and I am not on an event loop.
+            TypeError: `behaviour` cannot be called, or is a coroutine function and this actor is not on an event loop.
         """
         cell, instance = self._cell, self._cell.instance
         refuse_behaviour(behaviour, cell)
@@ -238,17 +239,17 @@ class ActorContext:
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
-        """Return to the behaviour below; below the last one is `handle_message`."""
+        """Return to the behaviour below. Below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
             record_effect("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
-        """Send me `ReceiveTimeout` whenever I have received no message for `timeout`; None cancels it.
+        """Send this actor `ReceiveTimeout` whenever it has received no message for `timeout`. None cancels it.
 
         As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
-        Unlike Akka's, the timeout is still valid on delivery: no other message was handled since.
+        Unlike in Akka, the timeout is still valid on delivery: no other message was handled since.
         """
         cell, instance = self._cell, self._cell.instance
         timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
@@ -274,7 +275,7 @@ class ActorContext:
         """Log that `message` has no handler, and publish `UnhandledMessage` on the event stream.
 
         Raises:
-            DeathPactError: `message` is the `Terminated` of an actor that I watch.
+            DeathPactError: `message` is the `Terminated` of an actor that this actor watches.
         """
         if isinstance(message, Terminated):
             raise DeathPactError(f"{self._cell.ref} watches {message.ref}, and does not handle its end")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from flykka.runtime.errors import DurationError
 
 Duration = str | timedelta | int
-"""`"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
+"""A duration such as `"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
 
 # The units of Flink's TimeUtils and their names, down to the millisecond.
 _UNIT_MS = {
@@ -31,10 +31,10 @@ _TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def duration_ms(duration: Duration, name: str = "duration") -> int:
-    """Return a duration in milliseconds, which may be zero; errors call it `name`.
+    """Return a duration in milliseconds, which may be zero. Errors call it `name`.
 
     Raises:
-        DurationError: it cannot be parsed, is negative, or is not a whole number of milliseconds.
+        DurationError: the duration cannot be parsed, is negative, or is not a whole number of milliseconds.
     """
     ms = signed_duration_ms(duration, name)
     if ms < 0:
@@ -64,7 +64,7 @@ def signed_duration_ms(duration: Duration, name: str = "duration") -> int:
     """Return a duration in milliseconds, which may be negative, such as `"-8h"`.
 
     Raises:
-        DurationError: it cannot be parsed, or is not a whole number of milliseconds.
+        DurationError: the duration cannot be parsed, or is not a whole number of milliseconds.
     """
     match duration:
         case bool():

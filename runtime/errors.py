@@ -1,35 +1,28 @@
-"""Errors of the kernel, each with the part at fault.
+"""Errors of the kernel, each with the party at fault.
 
-KernelError
-├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
-├── SpawnRefusedError           the spawner: it is ending, so no child of it could live
-├── ProxyNotSupportedError      the caller: requested a Pykka proxy for a kernel actor
-├── ActorInitializationError    the actor: its factory or `pre_start` failed
-├── DeathPactError              the actor: it watched another one, and did not handle that one's end
-├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
-├── AskTimeoutError             no reply within the deadline (a `pykka.Timeout`)
-├── AskFailedError              the asked actor failed while it handled the message
-├── ReplyReturnedError          the asked actor returned its reply, which must be sent (a `TypeError`)
-├── AskCycleError               actors that wait for each other; the text names the chain
-├── MailboxOverflowError        the mailbox of the asked actor was full
-├── StashError                  the actor: it stashed a signal or nothing, or a message twice
-│   └── StashOverflowError      the actor: it stashed more than its Props allow
-├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
-├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
-├── ForeignAwaitError           the actor: in virtual time it awaited an external event
-├── NondeterminismError         the actor: it did something in its turn that a replay cannot reproduce
-├── CircuitBreakerOpenError     the called service has failed too often; it was not called
-├── CircuitBreakerTimeoutError  the called service took longer than a circuit breaker allows
-├── FutureCancelledError        the caller cancelled the future
-├── DurationError               the caller: a duration that cannot be parsed (a `ValueError`)
-├── TraceError                  the file: not a trace, damaged, or written by a newer flykka (a `ValueError`)
-│   ├── ForeignModuleError      the caller: has not passed a module that the trace names
-│   │   └── UnknownTagError     the caller, or the file: the trace has a tag that no loaded module declares
-│   └── UnresolvedPropsError    the trace: one of its actors cannot be created here
-├── ReplaySessionError          the caller: requests a missing turn or actor of a replayed trace (a `ValueError`)
-│   └── ForkError               the caller: requests a fault at a turn where it cannot happen
-├── ShutdownBegunError          the caller: a shutdown task was added too late
-└── TerminationTimeoutError     the system did not end within the deadline; names the actors still alive
+KernelError ├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken ├── SpawnRefusedError
+the spawner: it is ending, so no child of it could live ├── ProxyNotSupportedError      the caller: requested a Pykka
+proxy for a kernel actor ├── ActorInitializationError    the actor: its factory or `pre_start` failed ├── DeathPactError
+the actor: it watched another actor, and did not handle that actor's end ├── ActorDeadError              the asked actor
+ended before it replied (a `pykka.ActorDeadError`) ├── AskTimeoutError             no reply within the deadline (a
+`pykka.Timeout`) ├── AskFailedError              the asked actor failed while it handled the message ├──
+ReplyReturnedError          the asked actor returned its reply, which must be sent (a `TypeError`) ├── AskCycleError
+actors that wait for each other; the text names the chain ├── MailboxOverflowError        the mailbox of the asked actor
+was full ├── StashError                  the actor: it stashed a signal or nothing, or a message twice │   └──
+StashOverflowError      the actor: it stashed more than its Props allow ├── WaitInTurnError             the caller: a
+turn that waits for its own actor's end, which would never come ├── BlockingInLoopError         the actor: it would
+block the event loop that it shares with others ├── ForeignAwaitError           the actor: in virtual time it awaited an
+external event ├── NondeterminismError         the actor: it did something in its turn that a replay cannot reproduce
+├── CircuitBreakerOpenError     the called service has failed too often; it was not called ├──
+CircuitBreakerTimeoutError  the called service took longer than a circuit breaker allows ├── FutureCancelledError
+the caller cancelled the future ├── DurationError               the caller: a duration that cannot be parsed (a
+`ValueError`) ├── TraceError                  the file: not a trace, damaged, or written by a newer flykka (a
+`ValueError`) │   ├── ForeignModuleError      the caller: has not passed a module that the trace names │   │   └──
+UnknownTagError     the caller, or the file: the trace has a tag that no loaded module declares │   └──
+UnresolvedPropsError    the trace: one of its actors cannot be created here ├── ReplaySessionError          the caller:
+requests a missing turn or actor of a replayed trace (a `ValueError`) │   └── ForkError               the caller:
+requests a fault at a turn where it cannot happen ├── ShutdownBegunError          the caller: a shutdown task was added
+too late └── TerminationTimeoutError     the system did not end within the deadline; names the actors still alive
 """
 
 from __future__ import annotations
@@ -47,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class KernelError(Exception):
-    """Base class of the errors that the kernel itself reports."""
+    """The base class of the errors that the kernel itself reports."""
 
 
 class DurationError(KernelError, ValueError):
@@ -55,11 +48,11 @@ class DurationError(KernelError, ValueError):
 
 
 class TraceError(KernelError, ValueError):
-    """The file is not a trace, has a later format, or has content that no recorder writes; the text names the place."""
+    """The file is not a trace, has a later format, or no recorder wrote it. The message names the location."""
 
 
 class ForeignModuleError(TraceError):
-    """A trace names a class of a module that is not flykka's and that the caller has not passed: it is not imported."""
+    """A trace names a class of a module that is not flykka's and that the caller has not passed. It is not imported."""
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
@@ -82,15 +75,15 @@ class UnknownTagError(ForeignModuleError):
 
 
 class UnresolvedPropsError(TraceError):
-    """An actor of a trace cannot be created here; the text gives the reason."""
+    """An actor of a trace cannot be created here. The message gives the reason."""
 
 
 class ReplaySessionError(KernelError, ValueError):
-    """A replayed trace has no such turn, actor, or kind of turn."""
+    """A replayed trace has no such turn, actor, or type of turn."""
 
 
 class ForkError(ReplaySessionError):
-    """A fork of a replayed trace cannot have this fault at this place."""
+    """A fork of a replayed trace cannot have this fault at this turn."""
 
 
 class InvalidActorNameError(KernelError):
@@ -106,11 +99,11 @@ class ProxyNotSupportedError(KernelError):
 
 
 class ActorInitializationError(KernelError):
-    """The factory or `pre_start` of an actor failed; the cause is chained."""
+    """The factory or `pre_start` of an actor failed. The cause is chained."""
 
 
 class DeathPactError(KernelError):
-    """A watched actor has ended, and the watcher does not handle it: it ends too (Akka's DeathPactException)."""
+    """A watched actor has ended, and the watcher does not handle this, so it ends too (Akka's DeathPactException)."""
 
 
 class ActorDeadError(KernelError, pykka.ActorDeadError):
@@ -122,7 +115,7 @@ class AskTimeoutError(KernelError, pykka.Timeout):
 
 
 class AskFailedError(KernelError):
-    """The asked actor raised. `failure` is the exception as text: the live one would keep its frames alive."""
+    """The asked actor raised. `failure` is the exception as text: the live exception would keep its frames alive."""
 
     def __init__(self, failure: SerializedThrowable) -> None:
         super().__init__(f"{failure.type_name}: {failure.message}")
@@ -134,7 +127,7 @@ class ReplyReturnedError(KernelError, TypeError):
 
 
 class AskCycleError(KernelError):
-    """A blocking ask that could never be answered, because its chain of waiting actors leads back to the asker."""
+    """A blocking ask that could never get a reply, because its chain of waiting actors leads back to the asker."""
 
 
 class MailboxOverflowError(KernelError):
@@ -142,7 +135,7 @@ class MailboxOverflowError(KernelError):
 
 
 class StashError(KernelError):
-    """No message is being handled that could be stashed, or it is stashed already."""
+    """No message is being handled that could be stashed, or it is already stashed."""
 
 
 class StashOverflowError(StashError):
@@ -154,7 +147,7 @@ class WaitInTurnError(KernelError):
 
 
 class BlockingInLoopError(KernelError):
-    """An actor on an event loop must await a future: blocking would block every other actor of that loop too."""
+    """An actor on an event loop must await a future: blocking would also block every other actor of that loop."""
 
 
 class ForeignAwaitError(KernelError, NotImplementedError):
@@ -162,11 +155,11 @@ class ForeignAwaitError(KernelError, NotImplementedError):
 
 
 class NondeterminismError(KernelError):
-    """A turn has read the real clock, slept, or accessed the outside world; the text names the line and a remedy."""
+    """A turn has read the real clock, slept, or used an external resource. The message names the line and a remedy."""
 
 
 class CircuitBreakerOpenError(KernelError):
-    """The circuit breaker rejects all calls; it tries one in `remaining_ms`, which is 0 while it is trying one."""
+    """The circuit breaker rejects all calls. It tries a call in `remaining_ms`, which is 0 while it is trying one."""
 
     def __init__(self, name: str, remaining_ms: int) -> None:
         until = f"the next trial call is in {remaining_ms} ms" if remaining_ms else "a trial call is running"

@@ -1,4 +1,4 @@
-"""Publish and subscribe within a system, by class of event."""
+"""Publish and subscribe within a system, by event class."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EventStream:
             self._subscriptions = tuple(entry for entry in remaining if entry[1])
 
     def publish(self, event: Message) -> None:
-        """Deliver `event` to its subscribers in order of subscription; if one fails, the others still get it."""
+        """Deliver `event` to its subscribers in order of subscription. If one fails, the others still get it."""
         for subscriber, types in self._subscriptions:
             if not isinstance(event, types) or _has_ended(subscriber):
                 continue

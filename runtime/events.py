@@ -45,7 +45,7 @@ class UnhandledMessage(Message):
 
 @message("kernel.actor_terminated")
 class ActorTerminated(Message):
-    """kernel -> event stream: an actor ended; published for every actor."""
+    """kernel -> event stream: an actor ended. Published for every actor."""
 
     ref: Ref
     reason: EndReason
@@ -53,7 +53,7 @@ class ActorTerminated(Message):
 
 @message("kernel.actor_failed")
 class ActorFailed(Message):
-    """kernel -> event stream: an actor raised; its supervisor decides."""
+    """kernel -> event stream: an actor raised, and its supervisor decides."""
 
     ref: Ref
     failure: SerializedThrowable

@@ -1,7 +1,7 @@
-"""Public names of a package, which are loaded when first used.
+"""The public names of a package, which are loaded when first used.
 
-The imports in its module `public_names` are the only list of them: type checkers follow these imports, and this module
-reads them without executing them.
+The imports in the package's module `public_names` are the only list of them: type checkers follow these imports, and
+this module reads them without executing them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def modules_of(package: str) -> Mapping[str, str]:
         return SimpleNamespace(**dict.fromkeys(names))
 
     listing = f"{package}.public_names"
-    # Not the finder of pytest, which would come first: it rewrites flykka's modules, and its loader returns no code.
+    # The finder of pytest, which would come first, is not used: it rewrites flykka's modules, and its loader returns
+    # no code.
     spec = PathFinder.find_spec(listing, sys.modules[package].__path__)
     assert spec is not None, "the package has one"
     loader: Any = spec.loader

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Gateway:
-    """Ref whose messages carry the leader's session (Flink's gateway)."""
+    """A ref whose messages carry the leader's session (Flink's gateway)."""
 
     __slots__ = ("leader_session_id", "ref")
 
@@ -35,7 +35,7 @@ _NONE: frozenset[LeaderSessionId] = frozenset()
 
 
 class LeaderSessions:
-    """Leader sessions that an actor accepts; none at first."""
+    """The leader sessions that an actor accepts. There are none at first."""
 
     __slots__ = ("_accepted",)
 
@@ -52,7 +52,7 @@ class LeaderSessions:
         self._accepted = _NONE
 
     def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        """Return the message of an accepted session; otherwise make it a dead letter and return None."""
+        """Return the message of an accepted session. Otherwise make it a dead letter and return None."""
         if message.leader_session_id in self._accepted:
             return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"

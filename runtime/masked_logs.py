@@ -1,6 +1,6 @@
 """Masks secrets in flykka's log records, also for handlers of the user.
 
-Separate from `secrets`, which user functions can reach: by contract these reach no logger.
+Separate from `secrets`, which user functions can reach: a contract keeps loggers out of their reach.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _MaskedRecords:
 
     def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **more)
-        # logging.makeLogRecord requests a record without a name, and sets it afterwards.
+        # logging.makeLogRecord requests a record without a name, and sets the name afterwards.
         name = record.name or ""
         if name == _LOGGER or name.startswith(f"{_LOGGER}."):
             text = record.getMessage()

@@ -9,7 +9,7 @@ from flykka.runtime.errors import InvalidActorNameError
 ROOT = "/"
 USER = "/user"
 TEMP = "/temp"
-"""Parent path of the refs of pending asks."""
+"""The parent path of the refs of pending asks."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
 
@@ -25,7 +25,6 @@ def child_path(parent: str, name: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """Split a path into the parent's path and the name."""
     parent, _, name = path.rpartition("/")
     return parent or ROOT, name
 

@@ -1,7 +1,7 @@
-"""Permissions of checkpoints, savepoints and stores: explicit ones, whatever the umask.
+"""Permissions of checkpoints, savepoints and stores, set explicitly, whatever the umask.
 
-The code that creates the folder of a job, a savepoint or a store sets its permissions. Everything written into it, by
-other processes too, inherits them. They apply to local file systems only.
+The code that creates the folder of a job, a savepoint or a store sets its permissions. Everything written into the
+folder, also by other processes, inherits them. They apply to local file systems only.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = 0o700
-"""Permissions of a folder that only its user may read."""
+"""The permissions of a folder that only its user may read."""
 
 
 def make_folder(
     folder: str | os.PathLike[str], permissions: int, root: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """Create a folder and its missing parents; `root` (None: `folder`) and everything below it get `permissions`.
+    """Create a folder and its missing parents. `root` (None: `folder`) and everything below it get `permissions`.
 
-    Existing folders keep their own. Returns the created ones. Raises `OSError` like `os.makedirs`.
+    Existing folders keep their permissions. Returns the created folders. Raises `OSError` like `os.makedirs`.
     """
     created: list[Path] = []
     path, top = Path(folder), Path(folder if root is None else root)

@@ -17,7 +17,7 @@ DispatcherName = Literal["default", "pinned", "loop"]
 
 
 class Props:
-    """Actor class or factory with its arguments. The arguments are live objects and are never sent in a message.
+    """An actor class or factory with its arguments. The arguments are live objects and are never sent in a message.
 
     Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
@@ -31,9 +31,9 @@ class Props:
         self.kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
         self.may_block = False
-        """True if turns may take any time: the watchdog does not report them."""
+        """True if turns may take any time, so that the watchdog does not report them."""
         self.mailbox: MailboxType | None = self.actor_class.mailbox
-        """None for the default kind, which is unbounded."""
+        """The mailbox type, or None for the default type, which is unbounded."""
         self.stash_capacity: int | None = None
 
     @property
@@ -43,7 +43,7 @@ class Props:
 
     @property
     def actor_class(self) -> type[Actor]:
-        """The class; `Actor` if a function creates the actor."""
+        """The class of the actor, or `Actor` if a function creates the actor."""
         return self.factory if isinstance(self.factory, type) else Actor
 
     @property
@@ -68,7 +68,7 @@ class Props:
         return props
 
     def with_mailbox(self, mailbox: MailboxType) -> Props:
-        """Return these Props with another kind of mailbox, such as `BoundedMailbox(1000)`."""
+        """Return these Props with another mailbox type, such as `BoundedMailbox(1000)`."""
         if not callable(getattr(mailbox, "create", None)):
             raise TypeError(f"unknown mailbox {mailbox!r}: use a value such as BoundedMailbox(1000)")
         props = copy(self)
@@ -76,7 +76,7 @@ class Props:
         return props
 
     def with_stash_capacity(self, capacity: int) -> Props:
-        """Return these Props with a limit of stashed messages; one more raises `StashOverflowError`."""
+        """Return these Props with a limit of stashed messages. One more message raises `StashOverflowError`."""
         if type(capacity) is not int or capacity < 1:
             raise ValueError(f"the capacity of a stash is a whole number above 0, not {capacity!r}")
         props = copy(self)
@@ -84,9 +84,9 @@ class Props:
         return props
 
     def make(self) -> Actor:
-        """Create a new instance; called in the actor's own turn."""
+        """Create a new instance. Called in the actor's own turn."""
         instance = self.factory(*self.args, **self.kwargs)
-        # A class was checked when the Props were created; the result of a function is only known now.
+        # A class was checked when the Props were created. The result of a function is only known now.
         if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance

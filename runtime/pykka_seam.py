@@ -1,6 +1,6 @@
 """Pykka's private names: everything that the kernel uses or replaces in Pykka outside of its public API.
 
-No other file uses any of them. A contract test compares them with the installed version.
+No other file uses any of these names. A contract test compares them with the installed version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PykkaActor(pykka.Actor):
         self._start_actor_loop()
 
     def conclude(self) -> None:
-        """Complete the termination: the last step of an actor's end."""
+        """Complete the termination. This is the last step of an actor's end."""
         self._stop()
 
     # Called by Pykka
@@ -90,11 +90,11 @@ class PykkaRef(pykka.ActorRef[Any]):
 
 
 # The registry of actors without its quadratic cost: `ActorRegistry.unregister` compares refs one by one in a list,
-# twice. Here refs are removed by identity and, while many actors are alive, many in one pass: until then the list
+# twice. Here refs are removed by identity and, while many actors are alive, many in one pass; until then the list
 # contains some refs that are no longer alive.
 
 _AT_ONCE = 512
-"""With at most this many registered actors, an ended one is removed at once."""
+"""The number of registered actors up to which an ended actor is removed at once."""
 
 _ended: dict[int, ActorRef] = {}
 

@@ -1,4 +1,4 @@
-"""The port to a recorder of turns; `trace.record.recorder` has the one that writes files."""
+"""The port to a recorder of turns. `trace.record.recorder` has the recorder that writes files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
 
-# Looked up for every turn: an Enum member is slow to reach.
+# The member is read in every turn, and looking up an Enum member is slow.
 _KILLED = EndReason.KILLED
 
 Effect = tuple[Any, ...]
-"""A recorded effect of a turn: a kind and its operands, as in `trace.effects`.
+"""A recorded effect of a turn: a type and its operands, as in `trace.effects`.
 
 A plain tuple, because one is created for every message sent while a recorder is on.
 """
 
 
 class Recorder:
-    """Recorder of a system, called in the order of events on each thread; from all dispatcher threads.
+    """The recorder of a system, called in the order of events on each thread, from all dispatcher threads.
 
     This base class records nothing. If `before_turn(cell)` is not None, it is called at the start of each turn.
     """
@@ -48,7 +48,7 @@ class Recorder:
         """Record a turn of an actor."""
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """Record an actor that was spawned from outside any turn; it has not started yet."""
+        """Record an actor that was spawned from outside any turn and has not started yet."""
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """Record a kill: no turn of the actor has a higher sequence number."""
@@ -59,7 +59,7 @@ class Recorder:
         """Record a dead letter."""
 
     def close(self) -> None:
-        """Close the record of a system that has ended; everything is on disk when this returns."""
+        """Close the record of a system that has ended. Everything is on disk when this returns."""
 
 
 def begin_record(cell: Cell) -> None:
@@ -78,7 +78,7 @@ def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: Seri
 
 
 def completed_effects(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
-    """Return the effects of a turn for the recorder; the last one marks a turn that a kill has cut short."""
+    """Return the effects of a turn for the recorder. The last effect marks a turn that a kill has interrupted."""
     completed = effects or []
     if cell.end_reason is _KILLED:
         completed.append(("cut_short",))
@@ -88,7 +88,7 @@ def completed_effects(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
 def record_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
     """Record the outcome that the turn of `cell` awaited: an input from outside, like a message.
 
-    `promise` is the ref of the pending ask, if it was one.
+    `promise` is the ref of the pending ask, if the turn awaited one.
     """
     if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
@@ -100,7 +100,7 @@ def cancelled_wait(cell: Cell) -> Effect:
 
 
 def _failure(error: BaseException) -> SerializedThrowable:
-    """Return an error as text, without the stack of the waiting turn but with that of the asked actor if it failed."""
+    """Return an error as text, without the stack of the waiting turn, but with that of an asked actor that failed."""
     reply_failure = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,

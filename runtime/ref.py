@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class ActorRef(PykkaRef, Ref):
-    """Path and incarnation of an actor, living or dead; equal to every other ref with the same two."""
+    """The path and incarnation of an actor, living or dead. Equal to every other ref with the same two."""
 
     __slots__ = ("_system", "actor_inbox", "actor_stopped", "actor_urn", "incarnation", "path")
 
     actor_inbox: Mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
 
     def __init__(self, system: ActorSystem, path: str, incarnation: int, mailbox: Mailbox) -> None:
-        # Pykka's initialiser reads an actor; a ref to a dead one has none.
+        # Pykka's initialiser reads an actor, but a ref to a dead actor has none.
         Ref.__init__(self, path, incarnation)
         self._system = system
         self.actor_urn = f"urn:flykka:{system.name}:{path}#{incarnation}"
@@ -53,7 +53,8 @@ class ActorRef(PykkaRef, Ref):
         return self._system.is_in_registry
 
     def tell(self, message: Message) -> None:
-        """Send `message` without waiting. If the actor has ended it becomes a dead letter, never an error.
+        """Send `message` without waiting. If the actor has ended, the message becomes a dead letter; this never raises
+        for that.
 
         In a turn, the current actor becomes the sender. With `serialize_messages`, a message that cannot be encoded
         raises `EncodeError` here, in the sender.
@@ -66,7 +67,7 @@ class ActorRef(PykkaRef, Ref):
             self.actor_inbox.put((message, None, None) if isinstance(message, tuple) else message)
             return
         if cell.end_reason is not None:
-            return  # It was killed during its turn: its messages are dropped.
+            return  # The sender was killed during its turn, so its messages are dropped.
         if self._system.serialize_messages:
             message = self._system.wire(message)
         if cell.effects is not None:
@@ -74,17 +75,17 @@ class ActorRef(PykkaRef, Ref):
         self.actor_inbox.put((message, cell.ref, cell.sequence))
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Send `message` and return the reply, or with `block=False` a future of it.
+        """Send `message` and return the reply, or with `block=False` a future of the reply.
 
         The asked actor replies with `context.sender.tell(...)`. `message` may also be a function that creates the
-        message from the ref to reply to. `timeout` is in seconds; None is the system's default, since no ask waits
+        message from the ref to reply to. `timeout` is in seconds; None is the system's default, because no ask waits
         forever.
 
         Raises:
             AskTimeoutError: no reply in time.
             AskFailedError: the actor raised while it handled the message.
             ActorDeadError: the actor ended before it handled the message.
-            AskCycleError: the asked actor waits, directly or through others, for the one that asks.
+            AskCycleError: the asked actor waits, directly or through others, for the actor that asks.
             BlockingInLoopError: asked with `block` by an actor that runs on an event loop.
             ValueError: the timeout is not a number of seconds.
         """
@@ -101,11 +102,11 @@ class ActorRef(PykkaRef, Ref):
         """Stop the actor after its current turn, ahead of waiting messages. Returns True if it was alive.
 
         With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
-        (None: the system's default for asks); otherwise it returns a future. An actor stops itself with
+        (None: the system's default for asks). Otherwise it returns a future. An actor stops itself with
         `context.stop()`.
 
         Raises:
-            WaitInTurnError: an actor waits for its own end, or for that of an actor above it.
+            WaitInTurnError: an actor waits for its own end, or for the end of an actor above it.
             BlockingInLoopError: called with `block` by an actor that runs on an event loop.
         """
         if block:
@@ -202,14 +203,14 @@ class ActorRef(PykkaRef, Ref):
 
 
 def _seconds(timeout: float) -> float:
-    """Check a timeout: a number, and at most the longest wait of a lock."""
+    """Return the timeout if it is a number, and at most the longest wait of a lock."""
     if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
         return timeout
     raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")
 
 
 class _Stopped(Future[bool]):
-    """Future that completes when a stopped actor has ended; its value is True if the actor was alive."""
+    """A future that completes when a stopped actor has ended. Its value is True if the actor was alive."""
 
     __slots__ = ("_ref",)
 

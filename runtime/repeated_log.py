@@ -8,14 +8,14 @@ _MAX_KEYS = 1_000
 
 
 def is_reported(times: int) -> bool:
-    """Return True if the occurrence of this number is written: 1, 2, 5, 10, 20, 50, ..."""
+    """Return True if the occurrence with this number is written: 1, 2, 5, 10, 20, 50, ..."""
     return str(times).rstrip("0") in ("1", "2", "5")
 
 
 class RepeatedLog:
-    """Writes to the logger with this name; lines with the same key count as repetitions.
+    """Writes to the logger with this name. Lines with the same key count as repetitions.
 
-    Actors may hold one: a trace can store a copy of it, which is impossible for a logger.
+    Actors may hold such an object: a trace can store a copy of it, which is impossible for a logger.
     """
 
     def __init__(self, logger_name: str) -> None:
@@ -23,7 +23,7 @@ class RepeatedLog:
         self._times: dict[str, int] = {}
 
     def write(self, level: int, key: str, text: str) -> None:
-        """Write the line if its number is one that is written."""
+        """Write the line if its occurrence is one that is written."""
         times = self._times.pop(key, 0) + 1
         self._times[key] = times
         if len(self._times) > _MAX_KEYS:

@@ -1,7 +1,7 @@
 """Masks the secrets that this process was configured with, in texts about failures and in logs.
 
-Code that receives settings from the user passes them to `remember_secrets`; code that turns a live exception into text
-passes it through `masked`.
+Code that receives settings from the user passes them to `remember_secrets`. Code that turns a live exception into text
+passes the text through `masked`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _SENSITIVE = re.compile(
     r"|private[_.-]?key|auth-params|basic[_.-]?auth|jaas|sas[_.-]",
     re.IGNORECASE,
 )
-"""Names of secret settings: of Flink (`GlobalConfiguration`), Spark (`spark.redaction.regex`) and object stores."""
+"""The names of secret settings: of Flink (`GlobalConfiguration`), Spark (`spark.redaction.regex`) and object stores."""
 
 _PUBLIC = re.compile(
     r"(provider|file|path|location|url|class|type|dir|enabled|algorithm|protocol|renewal[._a-z]*|interval)s?$",
     re.IGNORECASE,
 )
-"""Names of settings that only refer to secrets: the file of a password, the provider of credentials."""
+"""The names of settings that only refer to secrets: the file of a password, the provider of credentials."""
 
 _SHORTEST = 4
-"""A shorter value is not treated as a secret, since it would mask ordinary words."""
+"""The minimum length of a secret. Masking shorter values would mask ordinary words."""
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null"})
 _OF_URI = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]*@")
@@ -39,10 +39,8 @@ def masked_uri(text: str) -> str:
 
 
 class Secrets:
-    """The values that are masked."""
-
     def __init__(self) -> None:
-        # Threads add to it, and none removes from it.
+        # Threads only add to this dict, and never remove from it.
         self._values: dict[str, None] = {}
 
     def remember(self, settings: Mapping[str, object]) -> None:
@@ -52,7 +50,7 @@ class Secrets:
                 self._values.update(dict.fromkeys(_forms(secret)))
 
     def masked(self, text: str) -> str:
-        # One may be a part of another one.
+        # A secret may be part of another one, so the longest comes first.
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
         return masked_uri(text)
@@ -61,7 +59,7 @@ class Secrets:
 _secrets = Secrets()
 masked = _secrets.masked
 remember_secrets = _secrets.remember
-"""Mask the secrets among these settings from now on, in failures and in flykka's logs."""
+"""Masks the secrets among these settings from now on, in failures and in flykka's logs."""
 
 
 def _of(name: str, value: object) -> Iterator[str]:
@@ -76,7 +74,7 @@ def _of(name: str, value: object) -> Iterator[str]:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the spellings under which a secret may appear: plain, URL-quoted, and as in a Python literal."""
+    """Return the spellings under which a secret may appear: plain, URL-quoted, and as a Python literal."""
     if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
         return set()
     return {secret, quote(secret, safe=""), repr(secret)[1:-1]}

@@ -1,4 +1,4 @@
-"""Selections: addresses by path alone, for the actors that live there when a message is sent."""
+"""Selections: addresses by path only, for the actors that live there when a message is sent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class ActorSelection:
-    """A path that is looked up for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
+    """A path that is looked up for every message, so it outlives the incarnations of an actor (Akka's ActorSelection).
 
-    In a name `*` stands for any characters and `?` for one, so that it may select many actors: `/user/shop/till-*`.
+    In a name `*` stands for any characters and `?` for one, so that a path may select many actors: `/user/shop/till-*`.
     """
 
     __slots__ = ("_has_wildcards", "_system", "path")
@@ -28,15 +28,15 @@ class ActorSelection:
         self.path = path
 
     def resolve(self) -> list[ActorRef]:
-        """Return the refs of all actors that live at the path now; siblings in the order of their spawning."""
+        """Return the refs of all actors that now live at the path, siblings in the order of their spawning."""
         return list(self._system.look_up(self.path, tuple(cell.ref for cell in self._cells())))
 
     def resolve_one(self) -> ActorRef | None:
-        """Return the ref of the first actor that lives at the path now, or None."""
+        """Return the ref of the first actor that now lives at the path, or None."""
         return next(iter(self.resolve()), None)
 
     def tell(self, message: Message) -> None:
-        """Send `message` to every actor that lives at the path now; a dead letter if there is none."""
+        """Send `message` to every actor that now lives at the path. It becomes a dead letter if there is none."""
         for ref in self.resolve() or [self._system.dead_ref(self.path)]:
             ref.tell(message)
 

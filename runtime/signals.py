@@ -1,4 +1,4 @@
-"""Signals of the kernel to its cells, in a lane that overtakes the mailbox; and its messages to actors.
+"""Signals of the kernel to its cells, in a lane that overtakes the mailbox, and its messages to actors.
 
 Signals never reach `Actor.handle_message`. They are declared messages so that a trace can record them.
 """
@@ -11,24 +11,24 @@ from flykka.messages.wire.ref import Ref
 
 
 class Signal(Message):
-    """Base class of the lifecycle messages between cells."""
+    """The base class of the lifecycle messages between cells."""
 
     __slots__ = ()
 
 
 @message("kernel.create")
 class Create(Signal):
-    """spawner -> child: create your instance and start it."""
+    """spawner -> child: create the instance and start it."""
 
 
 @message("kernel.stop")
 class Stop(Signal):
-    """anyone -> cell: stop your children, then yourself."""
+    """anyone -> cell: stop the children, then the cell."""
 
 
 @message("kernel.failed")
 class Failed(Signal):
-    """child -> parent: I failed and wait for your directive."""
+    """child -> parent: the child has failed and waits for a directive."""
 
     child: Ref
     failure: SerializedThrowable
@@ -41,54 +41,54 @@ class Resume(Signal):
 
 @message("kernel.recreate")
 class Recreate(Signal):
-    """parent -> child: replace your instance in `delay_ms`; ref and mailbox stay."""
+    """parent -> child: replace the instance in `delay_ms`. Ref and mailbox stay."""
 
     delay_ms: int = 0
 
 
 @message("kernel.backoff_ended")
 class BackoffEnded(Signal):
-    """clock -> cell: the delay before your new instance has ended."""
+    """clock -> cell: the delay before the new instance has ended."""
 
 
 @message("kernel.watch")
 class Watch(Signal):
-    """watcher -> watched: notify me when you end."""
+    """watcher -> watched: notify the watcher when this actor ends."""
 
     watcher: Ref
 
 
 @message("kernel.unwatch")
 class Unwatch(Signal):
-    """watcher -> watched: stop notifying me."""
+    """watcher -> watched: stop notifying the watcher."""
 
     watcher: Ref
 
 
 @message("kernel.death_watch_notification")
 class DeathWatchNotification(Signal):
-    """ended cell -> parent and watchers: I have ended; this is my last message."""
+    """ended cell -> parent and watchers: the cell has ended. This is its last message."""
 
     ref: Ref
 
 
 @message("kernel.pipe_failed")
 class PipeFailed(Signal):
-    """I/O pool -> cell: no message could be created from the outcome of your work, so you fail."""
+    """I/O pool -> cell: no message could be created from the outcome of the cell's work, so the cell fails."""
 
     failure: SerializedThrowable
 
 
 @message("kernel.terminated")
 class Terminated(Message):
-    """kernel -> watcher: the watched actor `ref` has ended, or was dead already."""
+    """kernel -> watcher: the watched actor `ref` has ended, or was already dead."""
 
     ref: Ref
 
 
 @message("kernel.receive_timeout")
 class ReceiveTimeout(Message):
-    """kernel -> actor: you have received no message for the time set by `context.set_receive_timeout`."""
+    """kernel -> actor: the actor has received no message for the time set by `context.set_receive_timeout`."""
 
 
 @message("kernel.state_timeout")

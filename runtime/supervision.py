@@ -36,7 +36,7 @@ Decider = Callable[[BaseException], Directive]
 def default_decider(error: BaseException) -> Directive:
     """Decide like Akka: failed initialisation and death pacts stop, exceptions restart, everything else escalates.
 
-    A `CancelledError` is not an `Exception` in Python, but only means that some work was cancelled: it restarts.
+    A `CancelledError` is not an `Exception` in Python, but only means that some work was cancelled, so it restarts.
     """
     match error:
         case ActorInitializationError() | DeathPactError():
@@ -67,11 +67,11 @@ def guardian_decider(error: BaseException) -> Directive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorStrategy(ABC):
-    """A decider with a limit: a child with more than `max_restarts` within `within_ms` is stopped.
+    """A decider with a limit: a child that is restarted more than `max_restarts` times within `within_ms` is stopped.
 
     Without `within_ms` the limit applies to the child's whole life; without `max_restarts` there is none. With a
-    `backoff` the new instance is created after a delay (like Akka's typed `restartWithBackoff`): the old one is dropped
-    at once, ref and mailbox stay, and messages wait.
+    `backoff` the new instance is created after a delay (like Akka's typed `restartWithBackoff`): the old instance is
+    dropped at once, ref and mailbox stay, and messages wait.
     """
 
     decider: Decider = default_decider
@@ -84,7 +84,7 @@ class SupervisorStrategy(ABC):
         """Return the children to which the directive applies."""
 
     def may_restart(self, history: RestartHistory, now: int) -> bool:
-        """Count a restart at `now` in ms; return False if the limit is reached."""
+        """Count a restart at `now` (ms). Returns False if the limit is reached."""
         if self.max_restarts is None:
             return True
         if self.within_ms is not None and now - history.window_start > self.within_ms:
@@ -95,7 +95,7 @@ class SupervisorStrategy(ABC):
         return history.count <= self.max_restarts
 
     def delay_ms(self, history: RestartHistory, now: int, chance: Callable[[], random.Random]) -> int:
-        """Return the delay in ms of the restart decided at `now`; `chance` returns random numbers if one is needed."""
+        """Return the delay in ms of the restart decided at `now`. `chance` returns random numbers if one is needed."""
         backoff = self.backoff
         if backoff is None:
             return 0
@@ -128,7 +128,7 @@ class AllForOne(SupervisorStrategy):
 
 
 class RestartHistory:
-    """Restarts of a child within the window that started at `window_start` (ms); used in turns of its parent."""
+    """The restarts of a child within the window that started at `window_start` (ms). Used in turns of its parent."""
 
     __slots__ = ("backoffs", "count", "restarts_at", "window_start")
 
@@ -136,14 +136,14 @@ class RestartHistory:
         self.count = 0
         self.window_start = 0
         self.backoffs = 0
-        """Number of delays since the shortest one."""
+        """The number of delays since the shortest one."""
         self.restarts_at = 0
-        """End of the last delay, in ms."""
+        """The end of the last delay, in ms."""
 
 
 DEFAULT_STRATEGY = OneForOne()
 GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
-"""Supervision of children whose failure their parent reports."""
+"""Supervises children whose failure their parent reports."""
 ESCALATING_STRATEGY = OneForOne(decider=escalating_decider)
-"""Supervision of children whose state cannot be rebuilt: they fail with their parent."""
+"""Supervises children whose state cannot be rebuilt: they fail with their parent."""

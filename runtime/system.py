@@ -57,13 +57,13 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Guardian(Actor):
-    """Parent of the top level: it restarts actors that fail and stops those that cannot start."""
+    """The parent of the top-level actors: it restarts actors that fail and stops those that cannot start."""
 
     supervisor_strategy = GUARDIAN_STRATEGY
 
 
 class SystemTermination(Termination):
-    """Future of the end of a system."""
+    """A future of the end of a system."""
 
     __slots__ = ("_system",)
 
@@ -75,7 +75,7 @@ class SystemTermination(Termination):
         """Wait for the end of all actors, with one deadline.
 
         Raises:
-            TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
+            TerminationTimeoutError: actors are still running after `timeout` seconds. The error names them.
             WaitInTurnError: called in a turn of one of these actors.
         """
         if not self.ended_within(timeout):
@@ -86,7 +86,7 @@ class SystemTermination(Termination):
         return True
 
     def ended_within(self, timeout: float | None) -> bool:
-        """Like `wait`, but return False instead of raising `TerminationTimeoutError`."""
+        """Wait like `wait`, but return False instead of raising `TerminationTimeoutError`."""
         return super().wait(timeout)
 
     def _wait(self, timeout: float | None) -> bool:
@@ -103,8 +103,8 @@ class ActorSystem:
 
     Args:
         name: shown in logs, refs and traces.
-        seed: of every actor's `random` and `new_id`.
-        clock: the real time by default; a seeded dispatcher has its own.
+        seed: the seed of every actor's `random` and `new_id`.
+        clock: the real time by default; a seeded dispatcher has its own clock.
         dispatcher: a shared pool of threads by default.
         serialize_messages: encode and decode every message when it is sent; on in tests.
         recorder: records every turn.
@@ -188,11 +188,11 @@ class ActorSystem:
         return refs[0] if refs else None
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors at `path` when a message is sent; it may contain the wildcards `*` and `?`."""
+        """Select the actors at `path` when a message is sent. The path may contain the wildcards `*` and `?`."""
         return ActorSelection(self, paths.absolute_path(paths.ROOT, path))
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """Return the ref of this actor or pending ask; if it has ended, a ref whose messages become dead letters."""
+        """Return the ref of this actor or pending ask. If it has ended, messages to the ref become dead letters."""
         if path.startswith(paths.TEMP):
             promise = self._promises.get(incarnation)
             if promise is not None:
@@ -203,9 +203,9 @@ class ActorSystem:
         return self.dead_ref(path, incarnation)
 
     def kill(self, ref: Ref) -> None:
-        """End an actor and everything below it at once, as if its process had died: for fault injection.
+        """End an actor and everything below it at once, as if its process had died. For fault injection.
 
-        No hook runs, no further turn runs, no message is sent. A turn on another thread may run to its end there,
+        No hook runs, no further turn runs, and no message is sent. A turn on another thread may run to its end there,
         without effects. Resources of the actors are closed, their waiting messages become dead letters, and watchers
         outside the subtree get `Terminated`. May be called from any thread, also in hooks and turns.
         """
@@ -215,7 +215,7 @@ class ActorSystem:
             now_ms = self.clock.now_ms()
             for cell in killed:
                 self.recorder.killed(self.next_sequence(), now_ms, cell.ref)
-        # Children first; no watcher is notified before every mailbox is closed.
+        # Children come first. No watcher is notified before every mailbox is closed.
         killed.reverse()
         with outside_turn():
             for cell in killed:
@@ -228,13 +228,13 @@ class ActorSystem:
         return self._inspection.take_snapshot()
 
     def tree(self, max_children: int = 50) -> ActorTree:
-        """Return the same snapshot as a picture, with at most `max_children` children of each actor."""
+        """Return the same snapshot as a printable tree, with at most `max_children` children of each actor."""
         return ActorTree(self.inspect(), max_children)
 
     def terminate(self) -> SystemTermination:
         """Run the tasks of the coordinated shutdown, then stop all actors, children before parents.
 
-        Returns `terminated`, which completes after the last of them. A second call joins the first.
+        Returns `terminated`, which completes after the last actor. A second call joins the first.
         """
         record_effect("terminate")
         return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
@@ -269,8 +269,8 @@ class ActorSystem:
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
         """Spawn an actor under `parent` in a turn of `spawner`. Raises the errors of `spawn`.
 
-        It holds the tree's lock, so that a kill of the spawner comes before or after all of it: an actor spawned by a
-        killed actor never lives, and one that lives is recorded.
+        The tree's lock is held, so that a kill of the spawner comes before or after all of it: an actor spawned by a
+        killed actor never lives, and a living actor is recorded.
         """
         with self.cells.lock:
             if spawner.end_reason is not None:
@@ -278,7 +278,8 @@ class ActorSystem:
             try:
                 cell = self.admit(parent, props, name)
             except (InvalidActorNameError, SpawnRefusedError) as error:
-                # It depends on other actors' lives at the time: an input of the turn, which a replay repeats.
+                # The result depends on other actors' lives at the time, so it is an input of the turn, which a replay
+                # repeats.
                 record_effect("refused", f"{parent.ref.path}/{name}", type(error).__name__, str(error))
                 raise
             record_effect("spawn", cell.ref, props.factory_name)
@@ -302,17 +303,17 @@ class ActorSystem:
         return refs
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        """Return the error for which `child` awaits a directive; None if it was restarted in the meantime."""
+        """Return the error for which `child` awaits a directive, or None if it was restarted meanwhile."""
         return None if child.faults.error is None else error or child.faults.error
 
     def read_clock(self) -> int:
-        """Return the time for a step of a coroutine: an input of its turn, which a replay repeats."""
+        """Return the time for a step of a coroutine, which is an input of its turn, repeated by a replay."""
         now_ms = self.clock.now_ms()
         record_effect("read_clock", now_ms)
         return now_ms
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """Return a ref without an actor; messages to it become dead letters."""
+        """Return a ref without an actor. Messages to it become dead letters."""
         return EmptyLocalActorRef(self, path, incarnation).ref
 
     def promise(self, recipient: ActorRef) -> PromiseRef:
@@ -345,14 +346,14 @@ class ActorSystem:
         return True
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
+        """Handle that a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 
     def next_sequence(self) -> int:
         """Return the next number in the order of turns, kills and dead letters."""
         return next(self._sequences)
 
     def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:
-        """Call the delivery hooks, logging those that fail; return False if one has killed the recipient."""
+        """Call the delivery hooks, logging those that fail. Returns False if one has killed the recipient."""
         with outside_turn():
             for hook in self.hooks:
                 try:
@@ -378,7 +379,7 @@ class ActorSystem:
 
     def _finish(self) -> None:
         for promise in list(self._promises.values()):
-            # The clock ends too, so no deadline would fail them.
+            # The clock ends too, so no deadline would fail these asks.
             promise.refuse("the system has terminated without a reply")
         self.coordinated_shutdown.forget_exit()
         sweep_registry()

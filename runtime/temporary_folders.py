@@ -1,11 +1,11 @@
 """Temporary folders: private to the user, and removed by the next start if their process could not remove them.
 
-    $TMPDIR/flykka-<uid>/                      of the user alone (0700), checked whenever it is used
+    $TMPDIR/flykka-<uid>/                      private to the user (0700), checked whenever it is used
     $TMPDIR/flykka-<uid>/.lock                 locked while a folder is created and abandoned ones are looked for
     $TMPDIR/flykka-<uid>/tmp-<kind>-<random>/  a temporary folder; its process holds a lock on the `.lock` in it
 
-A lock ends with its process, however that ends. No other module creates files in the directory for temporary files
-under fixed names: another user could have created them, or a symbolic link.
+A lock ends with its process, however the process ends. No other module creates files with fixed names in the directory
+for temporary files, because another user could have created them, or a symbolic link.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOCK = ".lock"
 
 
 class TemporaryFolder:
-    """A folder of this process, until `remove` or the end of the process; as a context manager it returns its path.
+    """A folder of this process, until `remove` or the end of the process. As a context manager it returns its path.
 
-    If it is `left_to_others`, it stays when the process ends normally: another process removes it.
+    If `left_to_others`, the folder stays when the process ends normally, and another process removes it.
 
     Raises:
         PermissionError: the user's folder for temporary files belongs to another user, or others can read it.
-        OSError: it cannot be created.
+        OSError: the folder cannot be created.
     """
 
     def __init__(self, kind: str, *, left_to_others: bool = False) -> None:
@@ -78,8 +78,8 @@ def private_folder(folder: Path, alternative: str) -> Path:
     """Return the folder, private to this user, creating it if needed.
 
     Raises:
-        PermissionError: it belongs to another user, or others can read it; the text ends with the `alternative`.
-        OSError: it cannot be created.
+        PermissionError: the folder is not private to this user. The text ends with the `alternative`.
+        OSError: the folder cannot be created.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
@@ -91,9 +91,9 @@ def private_folder(folder: Path, alternative: str) -> Path:
 
 
 def open_exclusively(path: Path, mode: int = 0o600) -> int:
-    """Create a new file, replacing one that an earlier process has left; return its descriptor, for writing.
+    """Create a new file, replacing a file that an earlier process has left. Returns its descriptor, for writing.
 
-    No link is followed: a symbolic link of that name is removed, and one that appears in the meantime is refused.
+    No link is followed: a symbolic link with that name is removed, and a link that appears meanwhile is refused.
     """
     path.unlink(missing_ok=True)
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, mode)
@@ -116,7 +116,7 @@ def _open_lock(folder: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from creating and removing folders in the meantime."""
+    """Prevent other processes from creating and removing folders meanwhile."""
     descriptor = _open_lock(folder)
     try:
         flock(descriptor, LOCK_EX)
@@ -126,7 +126,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file; return False if another process holds the lock, which several may share."""
+    """Lock an open file. Returns False if another process holds the lock, which several processes may share."""
     try:
         flock(descriptor, (LOCK_SH if shared else LOCK_EX) | LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """The CheckpointCoordinator of a job: a child of its JobMaster, which forwards the tasks' messages to it.
 
-It passes messages to its state machine and carries out the resulting effects: it sends messages to tasks through the
-gateways of their TaskManagers, starts timers, and has the storage write and delete on the system's I/O pool.
+The actor passes messages to its state machine and carries out the resulting effects: it sends messages to tasks through
+the gateways of their TaskManagers, starts timers, and lets the storage write and delete on the system's I/O pool.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ from flykka.runtime.repeated_log import RepeatedLog, is_reported
 _log = logging.getLogger(__name__)
 
 REPORT_INTERVAL_MS = 1_000
-"""Milliseconds for which acknowledgements are collected before they are reported: even a checkpoint of ten thousand
-tasks adds few messages, and the acknowledgements of a delayed checkpoint are visible after a second.
+"""The milliseconds for which acknowledgements are collected before they are reported. So even a checkpoint of ten
+thousand tasks adds few messages, and acknowledgements of a slow checkpoint are visible after a second.
 """
 _REPORT_TIMER = "checkpoint-report"
 
@@ -169,7 +169,7 @@ class CheckpointCoordinator(Actor):
         self._decide(events.TasksChanged(tasks=planned_tasks, operators=operator_metadata(self._job_graph)))
 
     def _decide(self, event: CoordinatorEvent) -> None:
-        # Performing an effect may produce the next event; it is handled after all effects of the current event.
+        # Performing an effect may produce the next event, which is handled after all effects of the current event.
         self._events.append(event)
         if len(self._events) > 1:
             return
@@ -269,9 +269,9 @@ class CheckpointCoordinator(Actor):
 
 
 class TaskGateways:
-    """Sends messages to tasks, grouped into one message per TaskManager. Used in the coordinator's turns only.
+    """Sends messages to tasks, grouped into one message per TaskManager. Used only in the coordinator's turns.
 
-    A checkpoint may notify ten thousand tasks that run in a handful of TaskManagers.
+    A checkpoint may notify ten thousand tasks that run in a few TaskManagers.
     """
 
     def __init__(self) -> None:
@@ -335,7 +335,7 @@ class CheckpointReports:
 class CheckpointCoordinatorDeActivator(Actor):
     """Starts periodic checkpoints when the job is RUNNING, and stops them in every other status.
 
-    It is an ordinary job status listener, so the coordinator need not know the job's states.
+    The actor is an ordinary job status listener, so the coordinator need not know the job's states.
     """
 
     def __init__(self, coordinator: Ref) -> None:

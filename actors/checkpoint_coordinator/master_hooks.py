@@ -1,6 +1,6 @@
 """User code that the coordinator runs in the driver when a checkpoint is triggered or restored.
 
-Follows Flink's MasterTriggerRestoreHook and MasterHooks. Any call of a hook may block: the coordinator runs hooks on
+Follows Flink's MasterTriggerRestoreHook and MasterHooks. Any call of a hook may block, so the coordinator runs hooks on
 the system's I/O pool, for one checkpoint at a time.
 """
 
@@ -19,18 +19,18 @@ from flykka.runtime.errors import serialized
 
 
 class MasterTriggerRestoreHook(ABC):
-    """Prepares an external system when a checkpoint of the job is triggered or restored; one object per job."""
+    """Prepares an external system when a checkpoint of the job is triggered or restored. Each job has its own hook."""
 
     @property
     @abstractmethod
     def identifier(self) -> str:
-        """Name under which the hook's state is stored: stable across submissions of the job, and unique in the job."""
+        """The name under which the hook's state is stored: unique in the job and stable across its submissions."""
 
     @abstractmethod
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
         """Return state to store in the checkpoint, or None. Called before the sources are triggered.
 
-        If it raises, the checkpoint is aborted.
+        If this method raises, the checkpoint is aborted.
         """
 
     @abstractmethod
@@ -38,10 +38,10 @@ class MasterTriggerRestoreHook(ABC):
         """Restore the hook from its state in this checkpoint, before the job starts. If it raises, the job fails."""
 
     def reset(self) -> None:  # noqa: B027 - most have nothing to do here
-        """Called instead of `restore_checkpoint` if the job starts without a checkpoint."""
+        """Reset the hook. Called instead of `restore_checkpoint` if the job starts without a checkpoint."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do here
-        """Called once, when the job has ended."""
+        """Close the hook. Called once, when the job has ended."""
 
 
 class MasterHooks:
@@ -58,7 +58,7 @@ class MasterHooks:
         return tuple(self._hooks)
 
     def add(self, hook: MasterTriggerRestoreHook) -> bool:
-        """Add a hook; return False if a hook of that name exists already, which is then kept.
+        """Add a hook. Returns False if a hook with this name already exists, which is then kept.
 
         Raises:
             MasterHookError: the object is not a hook, or has no name.
@@ -77,7 +77,7 @@ class MasterHooks:
         return True
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """Call all hooks for a checkpoint and return their states. May block; raises `MasterHookError` if one fails."""
+        """Call all hooks for a checkpoint and return their states. May block. Raises `MasterHookError`."""
         states = []
         for identifier, hook in self._hooks.items():
             try:
@@ -117,10 +117,10 @@ class MasterHooks:
 
 
 class HooksOfJob:
-    """The hooks of a job: their identifiers at once, and the hook objects on first use.
+    """The hooks of a job. The identifiers are known at once; the hook objects are loaded on first use.
 
-    The identifiers are fixed when the job is accepted; the coordinator decides by them. The hooks are the user's
-    objects: they are loaded on the first call, which runs on the I/O pool and never in an actor's turn.
+    The identifiers are fixed when the job is accepted, and the coordinator's decisions depend on them. The hooks are
+    the user's objects: they are loaded on the first call, which runs on the I/O pool and never in an actor's turn.
     """
 
     outside_state = True
@@ -150,7 +150,7 @@ class HooksOfJob:
 
 
 def hook_failed(checkpoint_id: int, error: BaseException) -> MasterHookFailed:
-    """Return the failure event. I/O errors have a reason of their own (Flink's getCheckpointException)."""
+    """Return the failure event. I/O errors have a separate reason (Flink's getCheckpointException)."""
     is_io = any(isinstance(each, OSError) for each in causes(error))
     reason = CheckpointDeclineReason.IO_EXCEPTION if is_io else CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
     return MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error), reason=reason)

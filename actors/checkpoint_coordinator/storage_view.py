@@ -1,10 +1,10 @@
 """The part of a CheckpointCoordinator that uses the checkpoint storage and the store (Flink's
 CheckpointStorageCoordinatorView).
 
-It calls them on the I/O pool and turns the answers into events. If the store is unavailable, recovery is retried until
-it is back. Files are written before the pointers to them and deleted after them, so that the next coordinator never
-finds a pointer without its files. If another process leads, or another coordinator owns the job, every call ends with
-`CheckpointLeadershipLost` and deletes nothing.
+It calls them on the I/O pool and turns the results into events. If the store is unavailable, recovery is retried until
+it is back. Files are written before the pointers to them and deleted after the pointers, so that the next coordinator
+never finds a pointer without its files. If another process leads, or another coordinator owns the job, every call ends
+with `CheckpointLeadershipLost` and deletes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""Milliseconds before recovery from an unavailable store is retried."""
+"""The milliseconds before recovery from an unavailable store is retried."""
 
 CheckpointStoreMessage = (
     MetadataWritten
@@ -64,7 +64,7 @@ CheckpointStoreMessage = (
 
 
 class CheckpointStorageView:
-    """Apart from its blocking calls, it is used in the turns of its coordinator only."""
+    """Accesses the storage and the store. Only its blocking calls run outside of the coordinator's turns."""
 
     def __init__(
         self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: CheckpointPointers
@@ -118,12 +118,12 @@ class CheckpointStorageView:
         return None
 
     def draw_id(self) -> events.CheckpointIdDrawn | None:
-        """Return the next id. None means that ids are being drawn: an event with the id, or with a failure, follows."""
+        """Return the next id. None means that ids are being drawn, and an event with the id or a failure follows."""
         self._is_id_awaited = True
         return self._id()
 
     def write_metadata(self, effect: events.WriteMetadata) -> None:
-        """Make a checkpoint durable and complete; draw ids if few are left. A savepoint is not added to the store."""
+        """Make a checkpoint durable and complete, and draw ids if few are left. Savepoints are not in the store."""
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
             draws = self._ids.next_drawn if self._ids.are_few else None
@@ -134,7 +134,7 @@ class CheckpointStorageView:
         self._run(work, lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)))
 
     def read_metadata(self, effect: events.ReadMetadata) -> None:
-        """Start from the checkpoint of an earlier job; this job's ids continue after the checkpoint's."""
+        """Start from the checkpoint of an earlier job. This job's ids continue after the checkpoint's id."""
         work = partial(
             self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
         )
@@ -173,7 +173,7 @@ class CheckpointStorageView:
         failed: Callable[[BaseException], Message],
         done: Callable[[Any], Message] = lambda answer: answer,
     ) -> None:
-        """Run blocking work and report its outcome; lost leadership is the same event for all work."""
+        """Run blocking work and report its result. Lost leadership is the same event for all work."""
 
         def on_failure(error: BaseException) -> Message:
             is_fenced = isinstance(error, LeadershipLostError)
@@ -181,7 +181,7 @@ class CheckpointStorageView:
 
         self._context.pipe_to_self(work, done, on_failure)
 
-    # Run on the I/O pool: these block, and use no mutable state.
+    # These functions run on the I/O pool: they block, and use no mutable state.
 
     def recover(self) -> CheckpointsRecovered:
         """Take over the checkpoints of the previous coordinator. Raises `CheckpointStorageError`."""
@@ -189,13 +189,13 @@ class CheckpointStorageView:
         completed = tuple(_read(pointer.path) for pointer in recovered.completed)
         adopted = None
         if recovered.adopted is not None:
-            # The checkpoint that the job started from may be deleted once the job has one of its own.
+            # The checkpoint that the job started from may be deleted once the job has completed one.
             with suppress(*([CheckpointFileNotFoundError] if completed else [])):
                 adopted = _read(recovered.adopted.path)
         return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
 
     def adopt(self, path: str, version: int, *, allow_non_restored_state: bool) -> MetadataRead:
-        """Register an earlier job's checkpoint as the start; draw ids after its id. Raises `CheckpointStorageError`."""
+        """Register an earlier job's checkpoint as the start, and draw later ids. Raises `CheckpointStorageError`."""
         checkpoint = _read(path)
         pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path)
         self._checkpoints.adopt(self._owner, pointer)
@@ -215,15 +215,16 @@ class CheckpointStorageView:
     def complete(
         self, checkpoint: CompletedCheckpoint, target_location: str | None, draws: int | None
     ) -> MetadataWritten:
-        """Write the metadata, and complete the checkpoint by writing its pointer; first draw ids from `draws` on, if
-        set.
+        """Write the metadata, and complete the checkpoint by writing its pointer. If `draws` is set, first draw ids
+        from there.
 
         If the store is unavailable the metadata is deleted again, so that no reader finds it.
         """
         ids = None
-        # Before the pointer: it completes the checkpoint, so nothing after it may fail.
+        # Ids are drawn before the pointer is written: the pointer completes the checkpoint, so nothing after it may
+        # fail.
         if draws is not None:
-            # The ids are drawn ahead of their use: if this fails, they are drawn when they are needed.
+            # The ids are drawn in advance. If this fails, they are drawn when they are needed.
             with suppress(StoreUnavailableError):
                 ids = self.draw_ids(draws).ids
         path = self._storage.write_metadata(checkpoint, target_location)
@@ -241,7 +242,7 @@ class CheckpointStorageView:
         return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path)
 
     def dispose(self, retained: Sequence[int], checkpoints: Sequence[str], state: Sequence[str]) -> None:
-        """Delete checkpoints from the store, then their files, then state that only they referred to."""
+        """Delete checkpoints from the store, then their files, then the state to which only they referred."""
         self._checkpoints.remove(self._owner, retained)
         self._storage.dispose(checkpoints, state)
 

@@ -1,6 +1,6 @@
 """Pointers to one job's checkpoints in the store, with the ids and the current owner, for its next coordinator.
 
-Each completed checkpoint has a pointer to its metadata, and writing that pointer is what completes the checkpoint: a
+Each completed checkpoint has a pointer to its metadata. Writing the pointer completes the checkpoint: the write is a
 compare-and-set that succeeds only for the job's current coordinator under the current leader (Flink's
 CompletedCheckpointStore and CheckpointIDCounter).
 """
@@ -21,7 +21,7 @@ V = TypeVar("V", bound=Value)
 
 
 class Writes(Protocol):
-    """The part of a leader's store that checkpoint pointers use."""
+    """The operations of a leader's store that checkpoint pointers use."""
 
     def read(self, path: str, expected: type[V]) -> V | None: ...
 
@@ -29,7 +29,7 @@ class Writes(Protocol):
         """Return the names directly below `path`, sorted."""
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Set a value if all `expected` values match, and return None; otherwise return the first path that differs."""
+        """Set a value if all `expected` values match, and return None. Otherwise return the first path that differs."""
 
     def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
         """Remove a value under the same conditions as `write`."""
@@ -39,7 +39,7 @@ class Writes(Protocol):
 class RecoveredPointers:
     """The pointers that a coordinator recovers: the completed checkpoints of its job, oldest first.
 
-    `adopted` is the checkpoint of an earlier job that this one started from; `first_id` the first of the ids drawn.
+    `adopted` is the checkpoint of an earlier job from which this job started. `first_id` is the first of the drawn ids.
     """
 
     completed: tuple[CheckpointPointer, ...]
@@ -68,11 +68,11 @@ class CheckpointPointers:
         )
 
     def latest(self) -> CheckpointPointer | None:
-        """Return the last completed checkpoint; the caller need not be the owner."""
+        """Return the last completed checkpoint. The caller need not be the owner."""
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
-        """Reserve `ids` consecutive checkpoint ids from `at_least` up; return the first. No id is reserved twice."""
+        """Reserve `ids` consecutive checkpoint ids from `at_least` up, each only once. Returns the first id."""
         while True:
             next_id = self._store.read(self._next_id, NextCheckpointId)
             first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)
@@ -91,17 +91,17 @@ class CheckpointPointers:
         assert not exists, f"checkpoint {pointer.checkpoint_id} completes once"
 
     def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
-        """Remove these checkpoints if present; no job can start from them any more, so their files can be deleted."""
+        """Remove these checkpoints if present. No job can then start from them, so their files can be deleted."""
         for checkpoint_id in checkpoint_ids:
             self._differs(self._store.remove(f"{self._completed}/{checkpoint_id}", self._owned(owner)), owner)
 
     def remove_all(self, owner: str) -> None:
-        """Remove every checkpoint; the owner is checked even if there are none."""
+        """Remove every checkpoint. The owner is checked even if there are no checkpoints."""
         self._differs(self._store.write(self._owner, CheckpointsOwner(owner=owner), self._owned(owner)), owner)
         self.remove(owner, [int(name) for name in self._names()])
 
     def forget(self) -> None:
-        """Remove all pointers of a job that has been archived and has no coordinator any more."""
+        """Remove all pointers of a job that has been archived and no longer has a coordinator."""
         self._store.remove(self._owner)
         for name in self._names():
             self._store.remove(f"{self._completed}/{name}")

@@ -1,4 +1,4 @@
-"""Digests of files, and files and folders that survive a power loss; used in the driver and in Python workers.
+"""Digests of files, and files and folders that survive a power loss. Used in the driver and in Python workers.
 
 A path is local, with or without Hadoop's `file:`, or an address that fsspec supports. Only local files, including those
 on mounted shares, are synced: an object is durable when its upload has returned.
@@ -21,7 +21,8 @@ from flykka.messages.state.handles import FileDigest
 
 _CHUNK = 1 << 20
 _UNSYNCABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
-"""Errors of a file system that cannot fsync folders, or of a folder in which files can be created but not listed."""
+"""The errors of a file system that cannot fsync folders, or of a folder in which files can be created but not listed.
+"""
 
 
 def split_address(address: str) -> tuple[AbstractFileSystem, str]:
@@ -57,7 +58,7 @@ class DigestedFile:
 def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
     """Make a file that another library has written durable if `sync` is set, and return its digest.
 
-    Hadoop's own checksum of a local file is deleted: it covers less, and would have to be synced as well.
+    Hadoop's own checksum of a local file is deleted, because it covers less and would have to be synced, too.
     """
     fs, path = split_address(address)
     if is_local(address):
@@ -72,12 +73,12 @@ def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
 
 
 def verify_file(address: str, expected: FileDigest, *, shown: str | None = None) -> None:
-    """Compare a file with its digest; errors name it as `shown` if it is a copy of that file.
+    """Compare a file with its digest. Errors name it as `shown` if it is a copy of that file.
 
     Raises:
         CheckpointStateMissingError: the file does not exist.
         CheckpointFormatError: the file was altered or truncated.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     fs, path = split_address(address)
     try:
@@ -103,7 +104,8 @@ def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
 def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
     """Compare the names of the files in a handle's folder with those that were written there.
 
-    Yields a `CheckpointStateMissingError` for each missing file, and a `CheckpointFormatError` for each unexpected one.
+    Yields a `CheckpointStateMissingError` for each missing file, and a `CheckpointFormatError` for each unexpected
+    file.
     """
     fs, top = split_address(folder)
     expected = {file.name for file in files}
@@ -117,17 +119,17 @@ def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[Checkpoint
 
 
 def is_hidden(name: str) -> bool:
-    """True for the name of a file or folder that Spark ignores."""
+    """Return whether Spark ignores a file or folder with this name."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_local(address: str) -> bool:
-    """True for a path on this machine, mounted shares included."""
+    """Return whether this is a path on this machine, including mounted shares."""
     return "://" not in address or address.startswith("file://")
 
 
 def folders_within(addresses: Iterable[str], within: str) -> list[str]:
-    """Return the local folders from `within` down to the files, deepest first, each once; `within` itself is last."""
+    """Return the local folders from the files up to `within`, deepest first, each once. `within` itself is last."""
     if not is_local(within):
         return []
     _, top = split_address(within)
@@ -142,7 +144,7 @@ def folders_within(addresses: Iterable[str], within: str) -> list[str]:
 
 
 def sync_files(addresses: Iterable[str]) -> None:
-    """Make local files that another library has written durable; files that no longer exist are skipped."""
+    """Make local files that another library has written durable. Files that no longer exist are skipped."""
     for address in addresses:
         if is_local(address):
             with suppress(FileNotFoundError), split_address(address)[0].open(split_address(address)[1], "rb") as file:

@@ -1,4 +1,4 @@
-"""File names: for names that users choose, and for savepoints (Flink's `savepoint-<part of the job's id>-<part>`)."""
+"""File names for texts that users choose, and for savepoints (Flink's `savepoint-<part of the job's id>-<part>`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DIGITS = 8
 
 
 def file_name_part(text: str) -> str:
-    """Return a file name for the text that every file system accepts; different texts get different names.
+    """Return a file name for the text that every file system accepts. Different texts get different names.
 
-    `<readable>-<digest>`; the readable part has no hyphen, so that several of them can be combined in one name.
+    The format is `<readable>-<digest>`. The readable part has no hyphen, so that several can be combined in one name.
     """
     readable = re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")[:_READABLE]
     return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
@@ -30,5 +30,5 @@ def savepoint_prefix(job_id: JobId) -> str:
 
 
 def is_savepoint(path: str) -> bool:
-    """True if the folder's name is that of a savepoint; a checkpoint's folder is named after its number."""
+    """Return whether the folder's name is that of a savepoint. A checkpoint's folder is named after its number."""
     return path.rstrip("/").rsplit("/", 1)[-1].startswith(SAVEPOINT)

@@ -1,4 +1,4 @@
-"""Format of a file in the checkpoint storage: magic, format version, length and CRC-32 of the body, then the body."""
+"""The format of a checkpoint storage file: magic, format version, length and CRC-32 of the body, then the body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unpacked(path: str, data: bytes) -> bytes:
 
     Raises:
         CheckpointFormatError: the file was not written by flykka, or is incomplete or altered.
-        CheckpointVersionError: a newer version wrote it.
+        CheckpointVersionError: a newer version of flykka wrote the file.
     """
     if not is_packed(data):
         raise CheckpointFormatError(f"{path}: not a file of flykka")

@@ -1,7 +1,7 @@
 """Creates checkpoint files and folders with the permissions of `flykka.runtime.permissions`, on local file systems.
 
-Object stores have their own access rules. `mv` and `rm` of fsspec take a path with brackets for a pattern, and move or
-delete other files; the functions here do not.
+Object stores have their own access rules. `mv` and `rm` of fsspec interpret a path with brackets as a pattern, and then
+move or delete other files; the functions here do not.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from flykka.runtime import permissions
 def make_folder(
     filesystem: AbstractFileSystem, folder: str, mode: int, root: str | None = None, *, sync: bool = False
 ) -> None:
-    """Create a folder and its missing parents; `root` (None: `folder`) and everything below it get this mode.
+    """Create a folder and its missing parents. `root` (None: `folder`) and everything below it get this mode.
 
-    With `sync` their names are durable.
+    With `sync` the names of the folders are durable.
     """
     if isinstance(filesystem, LocalFileSystem):
         folders = permissions.make_folder(folder, mode, root)
@@ -45,7 +45,7 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
 
 
 def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
-    """Move a file, replacing `target` if it exists; in one step, if the file system can."""
+    """Move a file, replacing `target` if it exists. The move is atomic if the file system supports that."""
     if type(filesystem).mv is AbstractFileSystem.mv:
         filesystem.cp_file(source, target)
         filesystem.rm_file(source)
@@ -54,14 +54,14 @@ def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
 
 
 def delete(filesystem: AbstractFileSystem, path: str) -> None:
-    """Delete a file, or a folder with all that is in it. One that is not there may be a `FileNotFoundError`."""
+    """Delete a file, or a folder with all its content. A missing file may raise `FileNotFoundError`."""
     if isinstance(filesystem, LocalFileSystem) or not has_magic(path):
         filesystem.rm(path, recursive=True)
         return
     there = filesystem.find(path, withdirs=True, detail=True)
     for each in sorted(there, reverse=True):
         if there[each].get("type") == "directory":
-            with suppress(OSError):  # In object stores a folder goes with its last file.
+            with suppress(OSError):  # In object stores a folder disappears with its last file.
                 filesystem.rmdir(each)
         else:
             filesystem.rm_file(each)

@@ -1,9 +1,9 @@
-"""Paths of rows that sinks have staged, and how they are found after the job has moved to a later owner.
+"""Paths of rows that sinks have staged, and how they are found after a later owner has taken over the job.
 
     <staging folder of the job>/<number of the owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/
 
-A new owner moves the folder of its predecessor to `<number>/from-<former number>/`; a checkpoint names rows by the path
-at which they were staged.
+A new owner moves the folder of its predecessor to `<number>/from-<former number>/`. A checkpoint refers to rows by the
+path at which they were staged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STAGED = re.compile(
 
 
 def batch_folder(staged: str) -> str:
-    """Return the batch folder of a staged file; folders of partitions may be in between."""
+    """Return the batch folder of a staged file. Folders of partitions may be in between."""
     match = _STAGED.fullmatch(staged)
     if match is None or match["batch"] is None:
         return staged.rsplit("/", 1)[0]
@@ -36,7 +36,7 @@ def job_folder(staged: str) -> str:
 
 
 def folders_above(staged: str) -> list[str]:
-    """Return the folders above that of a subtask, up to that of its job, innermost first."""
+    """Return the folders above a subtask's folder, up to the job's folder, innermost first."""
     match = _STAGED.fullmatch(staged)
     if match is None:
         return [staged.rsplit("/", 1)[0]]
@@ -51,8 +51,8 @@ def current_path(
 ) -> str:
     """Return the current path of a staged file or folder that a checkpoint of this or another job recorded as `path`.
 
-    `names` lists a folder. Files that `owner` has staged itself have not moved, and its folder is searched first; None:
-    the owner is unknown.
+    `names` lists a folder. Files that `owner` itself has staged have not moved, so its folder is searched first. None
+    means that the owner is unknown.
     """
     staged = _STAGED.fullmatch(path)
     if staged is None or staged["number"] == str(owner):

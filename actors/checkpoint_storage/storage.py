@@ -11,8 +11,8 @@
 The metadata of a savepoint uses paths relative to its folder and refers to nothing outside of it, so that the folder
 may be moved (Flink's RelativeFileStateHandle).
 
-A file is one value of the codec after a header (`format.py`). It is written under a temporary name and renamed, so that
-a reader finds the whole file or none. Deleting a file that does not exist is no error.
+A file is one value of the codec after a header (`format.py`). The file is written under a temporary name and renamed,
+so that a reader finds the whole file or no file. Deleting a file that does not exist is no error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CHECKPOINT = "chk-"
 RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
-"""Prefix of paths that are relative to the folder of a checkpoint."""
+"""The prefix of paths that are relative to the folder of a checkpoint."""
 
 V = TypeVar("V", bound=Value)
 
@@ -69,14 +69,15 @@ V = TypeVar("V", bound=Value)
 class CheckpointStorage:
     """The checkpoints below one directory: a local path, or an address such as `s3://bucket/checkpoints`.
 
-    The directory is not accessed before the first call, so an actor may create one in its turn. Every call raises
-    `CheckpointDirectoryError` if the address is not supported, or a library that it needs is not installed.
+    The directory is not accessed before the first call, so an actor may create this object in its turn. Every call
+    raises `CheckpointDirectoryError` if the address is not supported, or a library that it needs is not installed.
     """
 
     def __init__(self, directory: str, permissions: int = PRIVATE, *, fsync: bool = True) -> None:
-        """`permissions` apply to local folders that are created; files get the same without the right to execute.
+        """Local folders are created with `permissions`, and files with the same permissions without the right to
+        execute.
 
-        With `fsync` a written file is durable, and so are the folders that were created for it.
+        With `fsync` written files are durable, and so are the folders that were created for them.
         """
         self._directory = directory
         self._permissions = permissions
@@ -109,7 +110,7 @@ class CheckpointStorage:
         return isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
-        """Write the checkpoint's metadata, for a savepoint below `target_location`; return the checkpoint's address."""
+        """Write the checkpoint's metadata, for a savepoint below `target_location`. Returns its address."""
         if target_location is not None:
             # A savepoint may be on another file system than the job's own checkpoints.
             savepoints = CheckpointStorage(target_location, self._permissions, fsync=self._fsync)
@@ -123,9 +124,9 @@ class CheckpointStorage:
 
         Raises:
             CheckpointFileNotFoundError: there is no such file.
-            CheckpointFormatError: the file is not a checkpoint's, or incomplete.
-            CheckpointVersionError: a newer version wrote it.
-            CheckpointStorageError: it may not be read.
+            CheckpointFormatError: the file does not contain a checkpoint, or is incomplete.
+            CheckpointVersionError: a newer version of flykka wrote the file.
+            CheckpointStorageError: the file cannot be read.
         """
         folder = self._path(path).removesuffix(f"/{_METADATA}")
         checkpoint = replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
@@ -140,7 +141,7 @@ class CheckpointStorage:
         )
 
     def beside(self, job: str, *, before: int) -> list[str]:
-        """Return the addresses of the checkpoints of a job's folder numbered below `before`, in ascending order."""
+        """Return the addresses of the checkpoints in a job's folder with numbers below `before`, in ascending order."""
         folders = self._folders(escape(self._path(job)))
         numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
         return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
@@ -168,7 +169,7 @@ class CheckpointStorage:
         return int(self._fs.du(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
-        """Delete a checkpoint; its metadata goes first, so that it no longer exists from then on."""
+        """Delete a checkpoint. The metadata is deleted first, so that the checkpoint no longer exists from then on."""
         fs, folder = split_address(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
@@ -176,7 +177,7 @@ class CheckpointStorage:
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files and folders of state, and the folder of a savepoint when it has become empty.
 
-        Deletes as much as possible; raises the first `OSError` afterwards.
+        Deletes as much as possible, and raises the first `OSError` afterwards.
         """
         errors: list[OSError] = []
         for address in paths:
@@ -214,22 +215,22 @@ class CheckpointStorage:
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """True if the job has a folder: from its acceptance until it ends without a retained checkpoint."""
+        """Return whether the job has a folder: from its acceptance until it ends without a retained checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
-        """Return the last recorded run of the jobs of this name, or None. Raises the errors of `read_metadata`."""
+        """Return the last recorded run of the jobs with this name, or None. Raises the errors of `read_metadata`."""
         try:
             return self._read(self._run(job_name), JobRun)
         except CheckpointFileNotFoundError:
             return None
 
     def record_run(self, run: JobRun) -> None:
-        """Record that a job runs, replacing the previous run's record. Raises `OSError`."""
+        """Record that a job runs, replacing the record of the previous run. Raises `OSError`."""
         self._write(self._run(run.job_name), run)
 
     def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
-        """Record how a job has ended, unless the recorded run is another job's. Raises `OSError`."""
+        """Record how a job has ended, unless the recorded run belongs to another job. Raises `OSError`."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
             self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
@@ -262,15 +263,15 @@ class CheckpointStorage:
         return self._read(self._path(path), ArchivedJob)
 
     def archives(self) -> list[str]:
-        """Return the addresses of the archives in this directory and below, sorted; folders of jobs and savepoints are
-        skipped.
+        """Return the addresses of the archives in this directory and below, sorted. Skips folders of jobs and
+        savepoints.
 
         Raises `OSError`.
         """
         self._fs.invalidate_cache()
         addresses: list[str] = []
         for folder, folders, files in self._fs.walk(self._root):
-            # They contain many files, and in an object store each folder costs a request.
+            # These folders contain many files, and in an object store each folder costs a request.
             folders[:] = [name for name in folders if not (_JOB.fullmatch(name) or is_savepoint(name))]
             addresses += [self._address(f"{folder.rstrip('/')}/{name}") for name in files if name.endswith(_ARCHIVE)]
         return sorted(addresses)
@@ -282,7 +283,8 @@ class CheckpointStorage:
         try:
             self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
         except BaseException:
-            # The file may exist without being durable: the caller deletes the state, so nothing may start from it.
+            # The file may exist without being durable. The caller deletes the state, so nothing may start from this
+            # file.
             if self._is_local:
                 with suppress(OSError):
                     os.unlink(f"{folder}/{_METADATA}")
@@ -290,7 +292,7 @@ class CheckpointStorage:
         return address
 
     def _from(self, folder: str, address: str) -> str:
-        """Make a path inside the folder relative to it; others stay addresses."""
+        """Make a path inside the folder relative to it. Other paths remain addresses."""
         fs, path = split_address(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
@@ -359,10 +361,10 @@ class CheckpointStorage:
 
 
 def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) -> str:
-    """Create the folder of a new savepoint, and the directory if it does not exist; return the folder's address.
+    """Create the folder of a new savepoint, and the directory if it does not exist. Returns the folder's address.
 
     Raises:
-        CheckpointDirectoryError: it cannot be created; the text gives the reason.
+        CheckpointDirectoryError: the folder cannot be created. The message gives the reason.
     """
     cannot = f"the savepoint directory {directory!r} cannot be"
     savepoints = CheckpointStorage(directory, permissions)
@@ -389,7 +391,7 @@ def discard_savepoint(location: str) -> None:
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Return the first line of a library's message, without the list of places that it searched."""
+    """Return the first line of a library's message, without the list of locations that it searched."""
     return str(error).partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""Compares every file of a checkpoint or savepoint with its digest. Blocks; does not need Spark."""
+"""Compares every file of a checkpoint or savepoint with its digest. Blocks, and does not need Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ StateHandle = SharedStateHandle | ExclusiveStateHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpublishedFile:
-    """A file that a sink has staged and a checkpoint refers to; publishing moves it to `target`.
+    """A file that a sink has staged and to which a checkpoint refers. Publishing moves it to `target`.
 
     If it is published `in_transaction`, the target records what was published, so the batch's folder may be gone.
     """
@@ -41,7 +41,7 @@ class UnpublishedFile:
 
 
 def staged_files(checkpoint: CompletedCheckpoint) -> list[UnpublishedFile]:
-    """Return the files that sinks have staged; copies in a savepoint also belong to its handles."""
+    """Return the files that sinks have staged. Copies in a savepoint are also in its handles."""
     files: list[UnpublishedFile] = []
     for piece in staged_in(checkpoint):
         match piece:
@@ -64,7 +64,7 @@ def staged_files(checkpoint: CompletedCheckpoint) -> list[UnpublishedFile]:
 
 
 def state_handles(checkpoint: CompletedCheckpoint) -> list[StateHandle]:
-    """Return the handles of all files that the metadata refers to, each folder once."""
+    """Return the handles of all files to which the metadata refers, each folder once."""
     handles: list[StateHandle] = [*shared_state_of(checkpoint).values(), *exclusive_state_of(checkpoint)]
     return list({handle.path: handle for handle in handles}.values())
 
@@ -75,7 +75,7 @@ def without_digests(checkpoint: CompletedCheckpoint) -> int:
 
 
 def staged_without_digests(checkpoint: CompletedCheckpoint) -> int:
-    """Count the staged files, and folders of them, without digests, which older versions of flykka wrote."""
+    """Count the staged files and folders without digests, which older versions of flykka wrote."""
     return sum(not (piece.digest if isinstance(piece, PendingFile) else piece.files) for piece in staged_in(checkpoint))
 
 
@@ -83,8 +83,8 @@ def check_state(checkpoint: CompletedCheckpoint) -> None:
     """Check that all files of the checkpoint exist and are large enough, without reading them.
 
     Raises:
-        CheckpointStateMissingError: a file is missing or truncated; the text names it.
-        CheckpointFormatError: there is an unexpected file; the text names it.
+        CheckpointStateMissingError: a file is missing or truncated. The message names it.
+        CheckpointFormatError: there is an unexpected file. The message names it.
     """
     for handle in state_handles(checkpoint):
         fs, path = split_address(handle.path)
@@ -105,8 +105,8 @@ def check_state(checkpoint: CompletedCheckpoint) -> None:
 def damages(checkpoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:
     """Yield an error for each file that is missing, damaged or unexpected.
 
-    The metadata is intact, since it was read. Handles without digests are compared by size only. Staged files that have
-    been published are skipped, and so are their targets: others may rewrite them.
+    The metadata is intact, because it was read. Handles without digests are compared by size only. Published staged
+    files are skipped, and so are their targets, because others may rewrite them.
     """
     files: list[tuple[str, FileDigest]] = []
     for handle in state_handles(checkpoint):
@@ -158,7 +158,7 @@ def _with_current_paths(staged: list[UnpublishedFile]) -> Iterator[tuple[Unpubli
 def _staged_damage(
     file: UnpublishedFile, path: str, compared: set[tuple[str, int, bytes]]
 ) -> CheckpointStorageError | None:
-    """Return the error of a staged file not yet published; None if it was already `compared` as a handle's file."""
+    """Return the error of a staged file that is not yet published, or None if it was `compared` as a handle's file."""
     damage: CheckpointStorageError | None
     try:
         if file.digest is None:
@@ -169,7 +169,7 @@ def _staged_damage(
             damage = _damage(path, file.digest)
         if not isinstance(damage, CheckpointStateMissingError):
             return damage
-        # A file missing from a savepoint is reported by its handle.
+        # If a file is missing from a savepoint, its handle reports it.
         if file.in_savepoint or _is_published(file, path):
             return None
     except (OSError, ValueError, ImportError) as error:
@@ -180,9 +180,10 @@ def _staged_damage(
 
 
 def _is_published(file: UnpublishedFile, path: str) -> bool:
-    """True if a missing file was published, even if its target has been removed since: the batch's folder is gone then.
+    """Return whether a missing file was published, even if its target has been removed since: its batch folder is then
+    gone.
 
-    If the job's folder is missing too, the whole disk may be; then only a transactional target can know.
+    If the job's folder is missing too, the whole disk may be missing; then only a transactional target can know.
     """
     if _exists(file.target):
         return True
@@ -215,7 +216,7 @@ def _wrong_size(handle: StateHandle) -> Iterator[CheckpointStorageError]:
 
 
 def _foreign_files(savepoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:
-    """Yield an error for each file in the folder of a savepoint that no handle refers to."""
+    """Yield an error for each file in the folder of a savepoint to which no handle refers."""
     fs, folder = split_address(savepoint.path)
     paths = [split_address(handle.path)[1] for handle in state_handles(savepoint)]
     for path in sorted(fs.find(folder)):

@@ -1,8 +1,8 @@
 """The ClusterEntrypoint: starts the ResourceManager and the JobManager, and replaces one that has ended (as in Flink).
 
 Both are top-level actors whose names never change, so that others find a replacement at the same path. A new
-ResourceManager is rebuilt from the registrations of the others; a new JobManager recovers from its store. If one of
-them ends repeatedly, the cluster shuts down with all its actors and reports why. Their props are values, so that a
+ResourceManager is rebuilt from the registrations of other actors; a new JobManager recovers from its store. If one of
+the two ends repeatedly, the cluster shuts down with all its actors and reports why. Their props are values, so that a
 trace can record them and a replay can create them.
 """
 
@@ -111,7 +111,7 @@ class ClusterEntrypoint(Actor):
 class ConfiguredResourceManager:
     """Creates the props of a ResourceManager, whose TaskManagers are created from `task_manager_props`.
 
-    A TaskManager whose heartbeats are missing for `heartbeat_timeout_ms` counts as dead.
+    A TaskManager counts as dead after `heartbeat_timeout_ms` without a heartbeat.
     """
 
     workers: WorkerCounts
@@ -134,7 +134,7 @@ class ConfiguredResourceManager:
 @trace_tag("actor.configured_job_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJobManager:
-    """Creates the props of each JobManager; the data plane and the high-availability services outlive them."""
+    """Creates the props of each JobManager. The data plane and the high-availability services outlive it."""
 
     data_plane: DataPlane
     high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)

@@ -1,4 +1,4 @@
-"""The ExecutionGraphInfoStore, which answers questions about running and ended jobs.
+"""The ExecutionGraphInfoStore, which answers queries about running and ended jobs.
 
-Not here: the models that it answers from (`machines/read_model`), and decisions.
+Not here: the models from which it answers (`machines/read_model`), and decisions.
 """

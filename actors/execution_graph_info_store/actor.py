@@ -29,7 +29,7 @@ INFO_STORE = "execution-graph-info-store"
 INFO_STORE_PATH = f"/user/{INFO_STORE}"
 
 ARCHIVING_S = 10
-"""Seconds that a cluster's shutdown waits for archives (not for a job, which has ended before)."""
+"""The seconds for which a cluster's shutdown waits for archives (not for a job, which has ended before)."""
 
 
 @trace_tag("actor.execution_graph_info_store")
@@ -63,7 +63,7 @@ class ExecutionGraphInfoStoreActor(Actor):
         assert directory is not None, f"job {job_id} has no archive directory"
         storage = CheckpointStorage(directory, settings.permissions, fsync=settings.fsync)
 
-        # No partial: a recorder records its arguments.
+        # A function, not a partial, because a recorder records the arguments of a partial.
         def write_archive() -> None:
             storage.write_archive(replace(archived, environment=process_environment()))
 
@@ -89,13 +89,13 @@ class ExecutionGraphInfoStoreActor(Actor):
 
 
 def execution_graph_info_store(context: ActorContext, capacity: int) -> Ref:
-    """Return the store of the previous JobManager, or a new one."""
+    """Return the info store of the previous JobManager, or create one."""
     refs = context.actor_selection(f"../{INFO_STORE}").resolve()
     return refs[0] if refs else context.spawn_top_level(Props(ExecutionGraphInfoStoreActor, capacity), INFO_STORE)
 
 
 def await_archives_at_shutdown(system: ActorSystem) -> None:
-    """Make the system's shutdown wait, for some seconds at most, until pending archives are written."""
+    """Let the system's shutdown wait, for a few seconds at most, until pending archives are written."""
 
     def archives() -> None:
         store = system.find(INFO_STORE_PATH)
@@ -112,5 +112,5 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
 
 
 def process_environment() -> job_details.ProcessEnvironment:
-    """Return the versions of Python (in place of the JVM's) and of the machine's architecture."""
+    """Return the versions of Python (in place of the JVM's) and the machine's architecture."""
     return job_details.ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

@@ -1,7 +1,7 @@
 """High availability in memory: values outlive the actors of a cluster, but not its process (EmbeddedHaServices).
 
-Several backends may share an `EmbeddedStore`: one of them holds the latch, and the next one acquires it when that one
-closes.
+Several backends may share an `EmbeddedStore`: one of them holds the latch, and when it closes, the next one acquires
+the latch.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class EmbeddedHaServices(HighAvailabilityServices):
     """The services of a cluster that stores nothing beyond its process."""
 
     def __init__(self, store: EmbeddedStore | None = None, new_id: Callable[[], str] | None = None) -> None:
-        """By default the store is private and ids are counted, so that a seeded run repeats them."""
+        """By default the store is private, and ids are consecutive numbers, so that a seeded run repeats them."""
         if store is None and new_id is None:
             new_id = partial(_counted, count(1))
         super().__init__(EmbeddedBackend(store or EmbeddedStore()), new_id)

@@ -2,13 +2,13 @@
 
 Every call may block and must run on the I/O pool (`context.pipe_to_self`), never in an actor's turn. Values are written
 under a leader's session, and every write checks that this session still leads. A former leader therefore cannot change
-anything, however late it writes: it gets `LeadershipLostError`. All calls raise `StoreUnavailableError` if the store
-cannot be used.
+anything, however late it writes: its call raises `LeadershipLostError`. All calls raise `StoreUnavailableError` if the
+store cannot be used.
 
-The leader gets a `LeaderStore` for its session, and each coordinator of a job its `CheckpointPointers`: `recover`
+The leader gets a `LeaderStore` for its session, and each coordinator of a job its `CheckpointPointers`, whose `recover`
 fences off the previous coordinator in the same way.
 
-All of that is built on a `Backend`: small values by path, and a latch that one process holds at a time. Backends are
+Everything is built on a `Backend`: small values by path, and a latch that one process holds at a time. Backends are
 memory (`embedded`), a file system, or ZooKeeper (`flykka.cluster.high_availability`).
 """
 
@@ -43,43 +43,43 @@ V = TypeVar("V", bound=Value)
 
 
 class LeaderContender(Protocol):
-    """A contender for leadership (as in Flink). Calls come from other threads, one at a time; it sends messages."""
+    """A contender for leadership (as in Flink). Other threads call it, one call at a time, and it sends messages."""
 
     def granted(self, session: LeaderSessionId) -> None:
-        """This contender leads from now on, under this session, which is unique."""
+        """Handle that this contender leads, under this unique session."""
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """This contender no longer leads under this session. It may be granted another one later."""
+        """Handle that this contender no longer leads under this session. It may later be granted another session."""
 
     def failed(self, error: BaseException) -> None:
-        """This contender will never lead, because the election has failed. `error` is a `HighAvailabilityError`."""
+        """Handle that this contender will never lead: the election has failed. `error` is a `HighAvailabilityError`."""
 
 
 class LatchHolder(Protocol):
-    """Receives the state of a backend's latch; called on any thread, but never concurrently."""
+    """Receives the state of a backend's latch. Called on any thread, but never concurrently."""
 
     def acquired(self) -> None:
-        """The backend has acquired the latch."""
+        """Handle that the backend has acquired the latch."""
 
     def lost(self) -> None:
-        """The latch is lost, or may be; the backend tries to acquire it again."""
+        """Handle that the latch is lost, or may be. The backend tries to acquire it again."""
 
     def failed(self, error: BaseException) -> None:
-        """The backend has given up and will not acquire the latch."""
+        """Handle that the backend has given up and will not acquire the latch."""
 
 
 class Backend(Protocol):
-    """Values by path, and a latch: Flink's LeaderElectionDriver and StateHandleStore in one.
+    """Values by path, and a latch: combines Flink's LeaderElectionDriver and StateHandleStore.
 
-    A path consists of names separated by slashes; it has a value or names below it. All calls raise
+    A path consists of names separated by slashes, and has either a value or names below it. All calls raise
     `StoreUnavailableError`.
     """
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch without blocking: `holder` is called. Called once per backend."""
+        """Wait for the latch without blocking, and call `holder` with its changes. Called once per backend."""
 
     def read(self, path: str) -> bytes | None:
-        """Return the value at `path`; the latch is not needed."""
+        """Return the value at `path`. The latch is not needed."""
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the names directly below `path`, sorted."""
@@ -87,8 +87,8 @@ class Backend(Protocol):
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Set the value at `path` to `data`, or remove it (None), by one atomic compare-and-set.
 
-        Changes nothing unless every value in `expected` matches (None: no value); then returns the first path that
-        differs, else None. On return the write has happened; if it raises, it has not.
+        Changes nothing unless every value in `expected` matches (None: no value), and then returns the first path that
+        differs. Otherwise returns None, and the write has happened. If this raises, the write has not happened.
 
         Raises:
             LeadershipLostError: the latch is not held, or was given up because the outcome of the write is unknown.
@@ -99,7 +99,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the backend in errors."""
+        """The name of the backend in errors."""
 
 
 def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
@@ -116,18 +116,18 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
 class HighAvailabilityServices:
     """The store as one process uses it: its part in the election, and the stored values.
 
-    There is one contender at a time. A new one (of a JobManager that replaces a dead one) takes its place: the process
-    still leads, under a new session, and the former contender can no longer write.
+    There is one contender at a time. A new contender (a JobManager that replaces a dead one) takes the place of the
+    former one: the process still leads, under a new session, and the former contender can no longer write.
     """
 
     def __init__(self, backend: Backend, new_id: Callable[[], str] | None = None) -> None:
-        """`new_id` creates the ids of sessions and runs, each of them unique."""
+        """`new_id` creates the ids of sessions and runs. Each id is unique."""
         self._backend = backend
         self._new_id = new_id or _random_id
         self.driver = self._new_id()
-        """Id of this process, unique among all that have ever used the store."""
+        """The id of this process, unique among all processes that have ever used the store."""
         self.rest_address: str | None = None
-        """URL of this process's REST interface, published when it leads."""
+        """The URL of this process's REST interface, published when it leads."""
         self._lock = RLock()
         self._contender: LeaderContender | None = None
         self._has_begun = False
@@ -139,7 +139,7 @@ class HighAvailabilityServices:
         return self._backend.name
 
     def contend(self, contender: LeaderContender) -> None:
-        """Join the election: `contender` is called when it gains and loses leadership."""
+        """Join the election. `contender` is called when it gains and loses leadership."""
         with self._lock:
             self._contender, self._session = contender, None
             if self._holds_latch:
@@ -154,11 +154,11 @@ class HighAvailabilityServices:
         self.store(session).write(_LEADER, leader)
 
     def leader(self) -> LeaderInformation | None:
-        """Return the leader that was confirmed last. It may have died without a successor yet."""
+        """Return the leader that was confirmed last. It may have died, and no other may lead yet."""
         return self._read(_LEADER, LeaderInformation)
 
     def other_leader(self) -> LeaderInformation | None:
-        """Return `leader()`, or None if this process leads itself."""
+        """Return `leader()`, or None if this process itself leads."""
         return self.leader() if self._session is None else None
 
     @property
@@ -167,29 +167,29 @@ class HighAvailabilityServices:
         return self._session
 
     def leads(self) -> bool:
-        """True if this process leads according to the store. Raises `StoreUnavailableError`."""
+        """Return whether this process leads according to the store. Raises `StoreUnavailableError`."""
         session = self._session
         return session is not None and self.last_session() == session
 
     def last_session(self) -> LeaderSessionId | None:
-        """Return the session of the current or last leader; the caller need not lead."""
+        """Return the session of the current or last leader. The caller need not lead."""
         last = self._read(_SESSION, LeaderSession)
         return None if last is None else last.leader_session_id
 
     def close(self) -> None:
-        """Leave the election. A leader gives up its leadership at once, without a call of its contender."""
-        # Without the lock: its holder may be waiting for the store, and closing ends that wait.
+        """Leave the election. A leader gives up its leadership at once, and its contender is not called."""
+        # The lock is not taken here: its holder may be waiting for the store, and closing ends that wait.
         self._contender = self._session = None
         self._backend.close()
 
     def acquired(self) -> None:
-        """Called by the backend: this process holds the latch."""
+        """Handle that the backend holds the latch."""
         with self._lock:
             self._holds_latch = True
             self._grant()
 
     def lost(self) -> None:
-        """Called by the backend: this process no longer holds the latch."""
+        """Handle that the backend no longer holds the latch."""
         with self._lock:
             self._holds_latch = False
             session, self._session = self._session, None
@@ -197,7 +197,7 @@ class HighAvailabilityServices:
                 contender.revoked(session)
 
     def failed(self, error: BaseException) -> None:
-        """Called by the backend: this process will not get the latch."""
+        """Handle that the backend will not get the latch."""
         with self._lock:
             if (contender := self._contender) is not None:
                 contender.failed(error)
@@ -209,7 +209,7 @@ class HighAvailabilityServices:
         try:
             self._backend.write(_SESSION, encode(LeaderSession(leader_session_id=session)), {})
         except LeadershipLostError:
-            # Lost right after it was acquired: `lost` follows, and `acquired` when the latch is held again.
+            # The latch was lost right after it was acquired: `lost` follows, and `acquired` when it is held again.
             return
         except StoreUnavailableError as error:
             self.failed(error)
@@ -222,7 +222,7 @@ class HighAvailabilityServices:
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
-        """Return the run in progress, or the last one if none is; the caller need not lead."""
+        """Return the run in progress, or else the last run. The caller need not lead."""
         return self._read(_RUN, ApplicationRun)
 
     def _read(self, path: str, expected: type[V]) -> V | None:
@@ -245,13 +245,13 @@ class LeaderStore:
         return self._session
 
     def run(self) -> str:
-        """Return the id of the run in progress, which another leader may have begun; without one, begin a new run.
+        """Return the id of the run in progress, which another leader may have begun. If there is none, begin a new run.
 
         A new run deletes the jobs and results of the previous one.
         """
         last = self.read(_RUN, ApplicationRun)
         if last is not None and not last.is_concluded:
-            # A write, because only the leader may take the run over.
+            # This is a write, because only the leader may take over the run.
             self.write(_RUN, last)
             return last.run_id
         self.forget_jobs()
@@ -266,7 +266,7 @@ class LeaderStore:
             self.remove(f"{_RESULTS}/{_name(job_id)}")
 
     def conclude_run(self, run_id: str) -> None:
-        """Mark the run as concluded: the application has ended in order, and the next leader begins a new run."""
+        """Mark the run as concluded: the application has ended normally, and the next leader begins a new run."""
         last = self.read(_RUN, ApplicationRun)
         if last is not None and last.run_id == run_id:
             self.write(_RUN, ApplicationRun(run_id=run_id, is_concluded=True))
@@ -277,14 +277,14 @@ class LeaderStore:
     def change_job(self, job_id: JobId, change: Callable[[SubmittedJobGraph], SubmittedJobGraph]) -> None:
         """Apply a change to the stored job, if there is one, without losing a concurrent write."""
         path = f"{_job(job_id)}/{_GRAPH}"
-        # Compare with the bytes that were read: an older flykka has encoded the same value differently.
+        # The comparison uses the bytes that were read, because an older flykka encodes the same value differently.
         while (data := self._backend.read(path)) is not None:
             changed = change(decoded(data, path, SubmittedJobGraph, self._backend.name))
             if self.write(path, changed, {path: data}) is None:
                 return
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
-        """Return all stored jobs by id: those to continue, and those with a result whose cleanup has not ended."""
+        """Return all stored jobs by id: jobs to continue, and jobs with a result whose cleanup has not ended."""
         jobs = (self.job(job_id) for job_id in self._job_ids(_JOBS))
         return tuple(job for job in jobs if job is not None)
 
@@ -300,7 +300,7 @@ class LeaderStore:
         return CheckpointPointers(self, _job(job_id))
 
     def put_result(self, end: JobEnded) -> None:
-        """Record how a job has ended, before anything of it is deleted; again when more is known."""
+        """Record how a job has ended, before anything of it is deleted. Called again when more is known."""
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
 
     def results(self) -> tuple[JobEnded, ...]:
@@ -309,7 +309,7 @@ class LeaderStore:
         return tuple(end for end in results if end is not None)
 
     def result(self, job_id: JobId) -> JobEnded | None:
-        """Return the result of a job of the current or last run; None if it has not ended, or is unknown."""
+        """Return the result of a job of the current or last run, or None if the job has not ended or is unknown."""
         return self.read(f"{_RESULTS}/{_name(job_id)}", JobEnded)
 
     def read(self, path: str, expected: type[V]) -> V | None:
@@ -342,7 +342,7 @@ def _job(job_id: JobId) -> str:
 
 
 def _name(job_id: JobId) -> str:
-    # Whatever a user calls a job becomes one name in a path, and never `..`.
+    # Any job id that a user chooses becomes one name in a path, and never `..`.
     return quote(job_id, safe="").replace(".", "%2E")
 
 

@@ -1,4 +1,4 @@
-"""The JobManager: takes part in the leader election, accepts jobs, has a JobMaster run each, and notifies clients.
+"""The JobManager: takes part in the leader election, accepts jobs, starts a JobMaster for each, and notifies clients.
 
 Everything that must survive is in the leader's store (`high_availability`): a job from before its acceptance until it
 is archived, and its result from before anything of it is deleted. So a JobManager or a JobMaster may die at any moment,
@@ -78,10 +78,10 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""Milliseconds before a failed call of the store is retried."""
+"""The milliseconds before a failed call of the store is retried."""
 
 _LOST = "LeadershipLostError"
-"""Type of failures that are not the job's: the new leader continues it."""
+"""The type of failures that do not concern the job: the new leader continues it."""
 
 ClientRequest = SubmitJob | RegisterJobClient | job_manager.RequestApplicationRun | JobRequest
 """Requests that wait until this JobManager leads."""
@@ -114,7 +114,7 @@ class JobManager(Actor):
         self._leadership.start()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """End: the state of the failed instance is lost, and a new JobManager recovers it."""
+        """Stop, because the state of the failed instance is lost. A new JobManager recovers it."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -185,12 +185,12 @@ class JobManager(Actor):
             recover(self._jobs, each, ended.get(job_id), self._info_store, is_bound=job_id in recovered.bound)
         for job_id, job in list(self._jobs.items()):
             if job.is_kept and job_id not in stored:
-                # The leader in between has finished it.
+                # Another leader has finished the job meanwhile.
                 job.end_elsewhere(ended.get(job_id) or removed(job_id))
             self._continue(job)
 
     def _suspend(self) -> None:
-        """Stop the JobMasters: another process may lead. The store is left as it is."""
+        """Stop the JobMasters, because another process may lead. The store is not changed."""
         for job in self._jobs.values():
             self._clients.end(job.job_id)
             job.suspend(self.context.now())
@@ -257,7 +257,7 @@ class JobManager(Actor):
         return None
 
     def _continue(self, job: ManagedJob) -> None:
-        """Start the next step of a job if none is running; only a leader may, unless another one has ended the job."""
+        """Start the next step of a job if none is running, as leader only, unless another leader has ended the job."""
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return
@@ -303,7 +303,7 @@ class JobManager(Actor):
         if job.is_over_elsewhere:
             self._continue(job)
         elif cause.type_name == _LOST or (job.is_bound and job.is_kept):
-            # The next leader finds it in the store, or accepts it then.
+            # The next leader finds the job in the store, or accepts it.
             self._try_again(job, cause)
         else:
             job.refuse(cause)
@@ -372,7 +372,7 @@ class JobManager(Actor):
                 assert_never(message)
 
     def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
-        """Retry later: an accepted job is not given up because its store is temporarily unavailable."""
+        """Retry later. An accepted job is not given up because its store is temporarily unavailable."""
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
         self.context.timers.start_once(
@@ -388,7 +388,7 @@ def _name(job_id: JobId) -> str:
 
 
 ATTEMPTS_PER_START = 1_000_000
-"""Upper bound on the attempts of a subtask under one JobMaster; its successor numbers attempts from there on."""
+"""The maximum number of attempts of a subtask under one JobMaster. Its successor numbers its attempts from there."""
 
 
 def job_master_props(

@@ -1,4 +1,4 @@
-"""The part of a JobManager that expects heartbeats from clients, and cancels jobs whose clients have died."""
+"""The part of a JobManager that monitors the heartbeats of clients, and cancels jobs whose clients have died."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AttachedClients:
             self._perform(self._sessions.heartbeat(job.job_id, now + settings.timeout_ms, now))
 
     def end(self, job_id: JobId) -> None:
-        """Stop expecting heartbeats: the job has ended, or another leader runs it."""
+        """Stop expecting heartbeats, because the job has ended or another leader runs it."""
         self._perform(self._sessions.end(job_id))
 
     def on_message(self, message: ClientHeartbeatMessage) -> None:

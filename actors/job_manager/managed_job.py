@@ -1,6 +1,6 @@
 """The JobManager's record of a job: its phase, its listeners, and pending requests of clients.
 
-The functions at the end work on the records of all jobs: they route requests, and recover jobs.
+The functions at the end of the module work on the records of all jobs: they route requests, and recover jobs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RequirementsAnswer = JobResourceRequirementsUpdated | JobResourceRequirementsRef
 
 
 class RequirementsRequests:
-    """Pending resource requests of one job. Each gets one answer: the JobMaster's, or a refusal if that has ended."""
+    """Pending resource requests of one job. Each gets one reply, either the JobMaster's or a refusal."""
 
     def __init__(self) -> None:
         self._asked: list[RequirementsRequest] = []
@@ -64,7 +64,7 @@ class RequirementsRequests:
         job_master.tell(request)
 
     def answer(self, answer: RequirementsAnswer) -> None:
-        """Forward an answer of the JobMaster, unless the request has been refused already."""
+        """Forward a reply of the JobMaster, unless the request was already refused."""
         request = next((each for each in self._asked if each.client == answer.client), None)
         if request is not None:
             self._asked.remove(request)
@@ -82,7 +82,7 @@ def requirements_refusal(request: RequirementsRequest, why: str) -> JobResourceR
 
 
 class JobPhase(Enum):
-    """The phase of a job; the values are predicates for explanations."""
+    """The phase of a job. The values are predicates for explanations."""
 
     ACCEPTING = "is being accepted: its graph is being checked and stored"
     STARTING = "waits for a new JobMaster: its start must be stored first"
@@ -107,21 +107,21 @@ JOB_PHASE_MOVES: dict[JobPhase, tuple[JobPhase, ...]] = {
     P.PUTTING_AWAY: (P.SUSPENDED,),
     P.SUSPENDED: (P.ACCEPTING, P.STARTING, P.AWAITING_CODE, P.RUNNING, P.PUTTING_AWAY),
 }
-"""The store may accept a job while its JobManager is suspended: the job runs when it leads again."""
+"""The store may accept a job while its JobManager is suspended. The job then runs when the JobManager leads again."""
 
 
 MAX_FAILURES = 3
-"""Failures of a job's JobMasters after which the job fails."""
+"""The number of failures of a job's JobMasters after which the job fails."""
 
 FAILURES_RESET_MS = 600_000
-"""Uptime of a JobMaster, in milliseconds, after which the count of failures is reset."""
+"""The uptime of a JobMaster, in milliseconds, after which the count of failures is reset."""
 
 SnapshotRequest = TriggerSavepoint | RequestCheckpoint
 SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestCheckpointSuccess | RequestCheckpointFailure
 
 
 class ManagedJob:
-    """A job of the JobManager; used in its turns only."""
+    """A job of the JobManager. Used in its turns only."""
 
     def __init__(self, submitted: SubmittedJobGraph, info_store: Ref) -> None:
         self.submitted = submitted
@@ -139,7 +139,7 @@ class ManagedJob:
         self.is_cleaned_up = False
         """True if the job's JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
-        """True if another leader has archived the job: this record is dropped once no work for the job runs here."""
+        """True if another leader has archived the job. This record is dropped once no work for the job runs here."""
         self.is_asked_again = False
         """True if the job was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
@@ -163,7 +163,7 @@ class ManagedJob:
         return self._failures >= MAX_FAILURES
 
     def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
-        """Restore what a new leader has read from the store."""
+        """Restore the state that a new leader has read from the store."""
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
         self.end = end if self.is_over_elsewhere else self.end or end
         self.is_over_elsewhere = False
@@ -184,7 +184,7 @@ class ManagedJob:
         self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """Record that the store has the job, after this many starts; return True if clients are not notified yet."""
+        """Record that the store has the job, after this many starts. Returns True if clients are not notified yet."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
@@ -195,7 +195,7 @@ class ManagedJob:
         self.job_master, self._began_ms = job_master, now
 
     def record_end(self, end: JobEnded) -> None:
-        """Record the end of the job: its JobMaster has cleaned up everything."""
+        """Record the end of the job, whose JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
@@ -226,20 +226,20 @@ class ManagedJob:
             self.end = JobEnded(job_id=self.job_id, status=status, cause=self.failure, checkpoint_path=checkpoint_path)
 
     def answer_with_end(self, client: Ref, behaviour: ListeningBehaviour) -> None:
-        """Answer another submission with the end of the job, which is being cleaned up."""
+        """Reply to another submission with the end of the job, which is being cleaned up."""
         self.is_asked_again = True
         self.register(client, behaviour)
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Suspend the job: the new leader continues it."""
+        """Suspend the job, which the new leader continues."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.move(JobPhase.SUSPENDED)
         self.give_up_requests("its JobManager no longer leads")
 
     def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
-        """Add the client as a listener; return True if it did not receive all changes, and now does."""
+        """Add the client as a listener. Returns True if it now receives all changes and did not before."""
         all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         was, self._clients[client] = self._clients.get(client), behaviour
         return behaviour is all_changes and was is not all_changes
@@ -248,7 +248,7 @@ class ManagedJob:
     def listeners(self) -> tuple[Ref, ...]:
         all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         clients = (client for client, behaviour in self._clients.items() if behaviour is all_changes)
-        # The info store comes first, so that it can answer queries about whatever a client has just received.
+        # The info store comes first, so that it can answer queries about a change that a client has just received.
         return (self.info_store, *clients)
 
     def refuse(self, cause: SerializedThrowable) -> None:
@@ -291,7 +291,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def stop(self, message: StopJob) -> None:
-        """Stop the job; the client gets its answer when the job has ended, or when the stop has failed."""
+        """Stop the job. The client gets its reply when the job has ended, or when the stop has failed."""
         if self.end is not None:
             message.client.tell(
                 not_stopped(self.job_id, f"job {self.job_id} does not exist or has ended: it cannot be stopped")
@@ -313,7 +313,7 @@ class ManagedJob:
         self._stopped_by.clear()
 
     def take_snapshot(self, message: SnapshotRequest) -> None:
-        """Trigger a savepoint or checkpoint; the JobMaster answers, or a failure is sent when it ends first."""
+        """Trigger a savepoint or checkpoint. The JobMaster replies, or a failure is sent when it ends first."""
         if self.end is not None:
             message.client.tell(snapshot_refusal(message, f"job {self.job_id} does not exist or has ended"))
         elif self.phase is JobPhase.ACCEPTING:
@@ -325,7 +325,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def on_requirements_request(self, message: RequirementsRequest) -> None:
-        """Read or change the resource requirements; the JobMaster answers, or a refusal is sent if there is none."""
+        """Read or change the resource requirements. The JobMaster replies, or a refusal is sent if there is none."""
         if self.end is None and self.job_master is not None:
             self._requirements.ask(message, self.job_master)
         else:
@@ -333,13 +333,13 @@ class ManagedJob:
             message.client.tell(requirements_refusal(message, why))
 
     def answer_requirements(self, answer: RequirementsAnswer) -> None:
-        """Forward an answer of the JobMaster; new requirements are stored for its successors."""
+        """Forward a reply of the JobMaster. New requirements are stored for its successors."""
         if isinstance(answer, JobResourceRequirementsUpdated) and answer.is_new:
             self.submitted = replace(self.submitted, resource_requirements=answer.requirements)
         self._requirements.answer(answer)
 
     def answer_snapshot(self, answer: SnapshotAnswer) -> None:
-        """Forward an answer of the JobMaster, unless the client has already been refused."""
+        """Forward a reply of the JobMaster, unless the client has already received a refusal."""
         of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
         requests = (each for each in self._snapshots_asked if each.client == answer.client)
         request = next((each for each in requests if isinstance(each, TriggerSavepoint) is of_savepoint), None)
@@ -354,7 +354,7 @@ class ManagedJob:
         self._snapshots_asked.clear()
 
     def give_up_requests(self, why: str) -> None:
-        """Fail all pending requests: the JobMaster has ended."""
+        """Fail all pending requests, because the JobMaster has ended."""
         self.answer_stops(not_stopped(self.job_id, why))
         self.refuse_snapshots(why)
         self._requirements.refuse_all(why)
@@ -390,12 +390,12 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
-    """Return the refusal of a job that is running already (Flink's DuplicateJobSubmissionException)."""
+    """Return the refusal of a job that is already running (Flink's DuplicateJobSubmissionException)."""
     return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"job {job_id} exists already")
 
 
 def removed(job_id: JobId) -> JobEnded:
-    """Return the answer about a job that is no longer stored and has no known result."""
+    """Return the reply about a job that is no longer stored and has no known result."""
     text = f"job {job_id} was removed and is not continued"
     cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
     return JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause)
@@ -451,9 +451,10 @@ def recover(
     *,
     is_bound: bool,
 ) -> None:
-    """Recover a job that a new leader has found in the store, which may have led it before.
+    """Recover a job that a new leader has found in the store.
 
-    Then the job's code is still loaded here, even if another driver has run the job in between.
+    If this process has led the job before, the job's code is still loaded here, even if another driver has run the job
+    meanwhile.
     """
     job = jobs.get(submitted.job_graph.job_id)
     if job is None:
@@ -464,7 +465,7 @@ def recover(
 
 
 def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
-    """Answer a client's request, or forward it to the JobMaster."""
+    """Reply to a client's request, or forward it to the JobMaster."""
     job = jobs.get(request.job_id)
     if job is None:
         _answer_without(request)

@@ -1,7 +1,7 @@
 """Blocking work of a JobManager outside its turns: in the leader's store, in the checkpoints and in the data plane.
 
-It runs through `context.pipe_to_self`. Every function raises `LeadershipLostError` if the session no longer leads, and
-`StoreUnavailableError` if the store cannot be used; then nothing was changed that another leader would need.
+The work runs through `context.pipe_to_self`. Every function raises `LeadershipLostError` if the session no longer
+leads, and `StoreUnavailableError` if the store cannot be used; then nothing was changed that another leader would need.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def recover_jobs(
     address: str,
     known_jobs: Iterable[JobId],
 ) -> JobsRecovered:
-    """Return the jobs that a new leader continues, and the results of `known_jobs` and of jobs not archived yet.
+    """Return the jobs that a new leader continues, and the results of `known_jobs` and of jobs that are not archived
+    yet.
 
-    If the run `waited_for` has ended in the meantime, it is kept, because its results answer the waiting clients.
+    If the run `waited_for` has ended meanwhile, it is retained, because its results answer the waiting clients.
     """
     store = services.store(session)
     last = services.last_run()
@@ -70,17 +71,17 @@ def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) 
 def accept_job(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted | JobAlreadyEnded:
-    """Check and store a submitted job, unless a job of this id has ended already.
+    """Check and store a submitted job, unless a job with this id has already ended.
 
-    Raises the data plane's objections; `CheckpointDirectoryError`; and `CheckpointStorageError` or `RestoreError` if
-    the checkpoint to start from cannot be read, or does not fit.
+    Raises the data plane's objections, `CheckpointDirectoryError`, and `CheckpointStorageError` or `RestoreError` if
+    the checkpoint to start from cannot be read or does not fit.
     """
     job_graph = submitted.job_graph
     end = store.result(job_graph.job_id)
     if end is not None:
         return JobAlreadyEnded(end=end)
     data_plane.check(job_graph)
-    # A stored job has started before; the checkpoint that it started from may be gone.
+    # A stored job has started before, and the checkpoint from which it started may be gone.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
     CheckpointStorage.of(job_graph.checkpointing).write_job_graph(job_graph)
@@ -88,7 +89,7 @@ def accept_job(
 
 
 def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
-    """Check the checkpoint against the job before the client is answered, as Flink's JobManager does."""
+    """Check the checkpoint against the job before the reply to the client, as Flink's JobManager does."""
     checkpoint = CheckpointStorage(path).read_metadata(path)
     allow = submitted.allow_non_restored_state
     assign(checkpoint, submitted.job_graph.vertices, allow_non_restored_state=allow)
@@ -125,7 +126,7 @@ def _put(
 
 
 def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_graph: JobGraph) -> JobMasterReleased:
-    """End the remaining work of a JobMaster; its staged rows and checkpoints stay for the next one."""
+    """End the remaining work of a JobMaster. Its staged rows and checkpoints stay for the next JobMaster."""
     job_id = job_graph.job_id
     data_plane.end_attempts(job_id)
     # A leader runs the job again; otherwise another process may.
@@ -150,9 +151,9 @@ def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
 def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobArchived:
     """Clean up and archive a job whose JobMaster recorded the job's end but did not clean up.
 
-    The checkpoint of a stop is kept, and so is the last one if the retention policy demands it, with the rows staged
-    for it. The kept checkpoint is recorded before the rest is deleted, so that a leader which was paused deletes
-    nothing.
+    The checkpoint of a stop is retained, and so is the last checkpoint if the retention policy demands it, with the
+    rows staged for it. The retained checkpoint is recorded before anything is deleted, so that a leader which was
+    paused deletes nothing.
     """
     job_id = job_graph.job_id
     storage = CheckpointStorage(job_graph.checkpointing.directory)

@@ -1,8 +1,8 @@
 """The JobMaster: runs one job, from its graph to its end.
 
-It passes messages to the ExecutionGraph (what runs), the SlotPoolService (where) and the OperatorCoordinatorHandler
-(who reads which splits), and carries out their effects. Checkpoints are left to its CheckpointCoordinator, to which it
-forwards the tasks' messages.
+The actor passes messages to the ExecutionGraph (which tasks run), the SlotPoolService (in which slots) and the
+OperatorCoordinatorHandler (which reader gets which splits), and carries out their effects. Its CheckpointCoordinator
+handles checkpoints; the JobMaster forwards the tasks' messages to it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TaskMessage = AcknowledgeDeployments | UpdateTaskExecutionState | NotifyEndOfDat
 
 @trace_tag("actor.job_master")
 class JobMaster(Actor):
-    """Actor `/user/job-manager/job-<id>`, one per job. Its children's state cannot be rebuilt: it ends with them."""
+    """The actor `/user/job-manager/job-<id>`, one per job. It ends with its children, whose state cannot be rebuilt."""
 
     supervisor_strategy = ESCALATING_STRATEGY
     mailbox = ControlAwareMailbox()
@@ -235,7 +235,7 @@ class JobMaster(Actor):
         return self._sources.explained(self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now)))
 
     def _end_with(self, child: Ref) -> None:
-        """End: the pending checkpoints are lost, and the next JobMaster starts from the completed ones."""
+        """Stop, because the pending checkpoints are lost. The next JobMaster starts from the completed checkpoints."""
         _log.error("the JobMaster of job %s ends: %s ended unexpectedly", self._job_id, child.path)
         self.context.stop()
 
@@ -256,14 +256,14 @@ class JobMaster(Actor):
             self._listeners.report_restore(checkpoint_id, self.context.now())
 
     def _fail(self, cause: SerializedThrowable) -> None:
-        """Fail the running job for a reason other than its tasks. A job that is ending or restarting continues to."""
+        """Fail the running job for a reason other than its tasks. A job that is ending or restarting is unaffected."""
         if self._graph.status is job.JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
 
     def _decide(self, new_events: Iterable[events.RescalableEvent]) -> None:
         assert not self._is_deciding, "an effect returns further events, and handles none itself"
         self._is_deciding = True
-        # An effect may produce further events; they are handled after all effects of the current event.
+        # An effect may produce further events, which are handled after all effects of the current event.
         queue = deque(new_events)
         while queue:
             for effect in self._graph.handle(queue.popleft(), self.context.now()):
@@ -329,7 +329,7 @@ class JobMaster(Actor):
         changed = job.JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._listeners.tell(changed)
-        # The graph handles the consequences of a move for a pending stop itself.
+        # The graph itself handles the consequences of a status change for a pending stop.
         self._savepoints.job_moved(status, cause)
         if status is job.JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))

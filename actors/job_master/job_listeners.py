@@ -1,4 +1,4 @@
-"""The listeners of a job: those it started with, and those that registered later."""
+"""The listeners of a job: those with which it started, and those that registered later."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JobListeners:
             listener.tell(message)
 
     def report_restore(self, checkpoint_id: int | None, now: int) -> None:
-        """Report that the job continues from a checkpoint, or from the beginning (None)."""
+        """Report that the job continues from a checkpoint, or (None) from the beginning."""
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
     def report_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:

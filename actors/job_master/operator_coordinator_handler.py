@@ -1,9 +1,9 @@
 """The part of a JobMaster that handles operator coordinators (Flink's OperatorCoordinatorHandler).
 
-It contains those of sources: splits are discovered through the data plane, the SourceCoordinator assigns them to
-readers, WatermarkAlignments limits how far readers may advance, and messages reach the readers through the TaskManagers
-of their attempts. Coordinators of users are in `OperatorCoordinators`. For a checkpoint they are asked first, since
-they answer later; the sources take part in the turn in which all answers have arrived.
+It contains the coordinators of sources: splits are discovered through the data plane, the SourceCoordinator assigns
+them to readers, WatermarkAlignments limits how far readers may advance, and messages reach the readers through the
+TaskManagers of their attempts. Coordinators of user functions are in `OperatorCoordinators`. For a checkpoint these are
+called first, because they reply later; the sources take part in the turn in which all replies have arrived.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _PAUSE_MS = 10
 
 
 class OperatorCoordinatorHandler:
-    """The operator coordinators of one job; used in the turns of its JobMaster only."""
+    """The operator coordinators of one job. Used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class OperatorCoordinatorHandler:
             for _, operator in sources
         }
         self._discovering: dict[OperatorId, bytes] = {}
-        """The position from which a source's splits are being discovered, for each pending discovery."""
+        """For each pending discovery, the position from which the source's splits are being discovered."""
         self._of_functions = OperatorCoordinators(
             context,
             graph,
@@ -123,7 +123,7 @@ class OperatorCoordinatorHandler:
         )
 
     def reset(self, version: int, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Restart from the states of a checkpoint, or from the beginning; does nothing if this version was already
+        """Restart from the states of a checkpoint, or from the beginning. Does nothing if this version was already
         reset.
 
         Raises:
@@ -142,7 +142,7 @@ class OperatorCoordinatorHandler:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {error}") from error
 
     def rescale(self) -> None:
-        """Adopt the job graph's new parallelism; no reader of the former parallelism runs any more."""
+        """Adopt the job graph's new parallelism. No reader of the former parallelism is running."""
         self._coordinator.rescale(self._graph.job_graph)
         self._alignments = WatermarkAlignments(self._graph.job_graph)
 
@@ -164,7 +164,7 @@ class OperatorCoordinatorHandler:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """Handle a subtask's answer to a barrier; return it, with events in flight, for the checkpoint coordinator."""
+        """Handle a subtask's response to a barrier. Returns it, with in-flight events, for the coordinator."""
         self.on_message(message)
         return self._of_functions.on_answer(message)
 
@@ -177,7 +177,7 @@ class OperatorCoordinatorHandler:
                 self._of_functions.on_checkpoint_over(message)
             case RequestSplits() | AcknowledgeCheckpoint() | DeclineCheckpoint():
                 execution = self._graph.execution(message.attempt)
-                # Every subtask of the job acknowledges; only those with a source need an event.
+                # Every subtask of the job acknowledges, but only subtasks with a source need an event.
                 if execution is None or execution.vertex_id not in self._vertices:
                     return
             case SplitsDiscovered(operator_id=operator_id, begun_at=begun_at):
@@ -202,7 +202,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """Handle a new state of an attempt; readers whose attempts are ending receive nothing more."""
+        """Handle a new state of an attempt. Readers whose attempts are ending receive nothing more."""
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
@@ -221,7 +221,7 @@ class OperatorCoordinatorHandler:
     def _perform(self, effect: source_events.SourceEffect) -> None:
         match effect:
             case Tell(to=attempt, message=message):
-                # A reader that is ending loses its splits to its successor.
+                # The splits of an ending reader go to its next attempt.
                 self._tell_attempt(attempt, message, _READING)
             case source_events.SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
                 snapshotted = OperatorCoordinatorsSnapshotted(
@@ -253,7 +253,7 @@ class OperatorCoordinatorHandler:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending split discoveries by source. A fork calls them itself, as it lacks their threads."""
+        """Return pending split discoveries by source. A fork calls them itself, because it lacks their threads."""
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()
@@ -271,7 +271,7 @@ class OperatorCoordinatorHandler:
 
 @trace_tag("state.split_discovery")
 class _Discovery:
-    """Discovers the splits of one source, on the I/O pool and never in an actor's turn; calls never overlap."""
+    """Discovers the splits of one source, on the I/O pool and never in an actor's turn. Calls never overlap."""
 
     outside_state = True
 
@@ -284,7 +284,7 @@ class _Discovery:
         return self._begin()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return splits after `position` and the delay of the next discovery. May block; raises the source's errors."""
+        """Return splits after `position` and the delay of the next discovery. May block. Raises the source's errors."""
         self._watch.end()
         discovery = self._discovery
         splits = discovery.discover(position)
@@ -296,9 +296,8 @@ class _Discovery:
 class DiscoveryWatch:
     """Wakes a source as soon as new splits may exist, so that it need not wait for the next periodic discovery.
 
-    Storage that can check cheaply for changes is polled many times a second, on a thread that ends with the next
-    discovery, at the end of the interval, or with the actor. A change that is missed is found by the periodic
-    discovery.
+    Storage that can cheaply check for changes is polled many times a second, on a thread that ends with the next
+    discovery, at the end of the interval, or with the actor. The periodic discovery finds changes that are missed here.
 
     `wake` is called on another thread, at most once per `begin`.
     """

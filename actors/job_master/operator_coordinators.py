@@ -1,6 +1,6 @@
 """The part of a JobMaster that handles operator coordinators and global aggregates of user functions.
 
-The user's code runs on threads outside of the JobMaster's turns; its answers are messages, so a replay does not run it.
+The user's code runs on threads outside of the JobMaster's turns. Its results are messages, so a replay does not run it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _IDLE_SECONDS = 10.0
 
 
 class OperatorCoordinators:
-    """Coordinators and aggregates of one job; used in the turns of its JobMaster only."""
+    """The coordinators and aggregates of one job. Used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class OperatorCoordinators:
         self._aggregates = GlobalAggregates()
         self._functions = _Aggregates(partial(data_plane.global_aggregates, job_id), job_id)
         self._states: dict[int, dict[OperatorId, OperatorCoordinatorState]] = {}
-        """States of incomplete snapshots, by checkpoint."""
+        """The states of incomplete snapshots, by checkpoint."""
 
     @property
     def is_empty(self) -> bool:
@@ -151,8 +151,8 @@ class OperatorCoordinators:
     ) -> None:
         """Restart some tasks from a checkpoint, or from the beginning.
 
-        If these are all subtasks of an operator, its coordinator is reset as well, because no subtask is left that
-        continues. Flink calls it for each subtask in this case too.
+        If these are all subtasks of an operator, its coordinator is reset too, because no subtask continues. Flink
+        instead calls the coordinator for each subtask in this case, too.
         """
         if self.is_empty:
             return
@@ -198,7 +198,7 @@ class OperatorCoordinators:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """Handle a subtask's answer to a barrier; return it with the events that it had sent before the barrier."""
+        """Handle a subtask's response to a barrier. Returns it with the events that it had sent before the barrier."""
         holder = self._holder_of(message.attempt)
         if holder is None or self._graph.execution(message.attempt) is None:
             return message
@@ -291,7 +291,7 @@ class _Coordinator:
         return self._begin()
 
     def call_coordinator(self, calls: tuple[CoordinatorCall, ...]) -> CoordinatorAnswer:
-        """Make calls, one after the other. May block; raises the user's errors, which name the operator."""
+        """Make calls, one after the other. May block. Raises the user's errors, which name the operator."""
         return self._calls.run(calls)
 
 
@@ -313,7 +313,7 @@ class _Aggregates:
         return self._begin()
 
     def update_aggregates(self, updates: tuple[AggregateUpdate, ...]) -> GlobalAggregatesUpdated:
-        """Add values. May block; raises the user's errors, which name the aggregate."""
+        """Add values. May block. Raises the user's errors, which name the aggregate."""
         return GlobalAggregatesUpdated(results=self._functions.update(updates))
 
 

@@ -1,7 +1,7 @@
 """The part of a JobMaster that rescales its job: requests slots and checkpoints, and stores resource requirements.
 
 Requirements of clients are stored before they take effect, one at a time, so that the job's next JobMaster continues
-with them (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides; the ExecutionGraph
+with them (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides, and the ExecutionGraph
 rescales.
 """
 
@@ -59,7 +59,7 @@ GraphEvent = RescaleRequested | SchedulingRequested | JobRestartDue | GlobalFail
 
 
 class RescalingHandler:
-    """The parallelism of one job; used in the turns of its JobMaster only."""
+    """The parallelism of one job. Used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RescalingHandler:
         self._context = context
         self._graph = graph
         self._job_id = graph.job_graph.job_id
-        # Unique: no other JobMaster of the job starts with this number.
+        # This name is unique, because no other JobMaster of the job starts with this attempt number.
         name = f"{self._job_id}-rescale-{graph.job_graph.first_attempt_number}"
         self._scheduler = AdaptiveScheduler(graph.job_graph, name, _fitting(graph, requirements))
         self._slots = slots
@@ -82,10 +82,10 @@ class RescalingHandler:
         self._checkpoint_coordinator = checkpoint_coordinator
         self._store = store
         self._updates: deque[UpdateJobResourceRequirements] = deque()
-        """Updates waiting to be stored; the first one is being stored."""
+        """Updates waiting to be stored. The first one is being stored."""
 
     def start(self) -> list[GraphEvent]:
-        """Start the job, at once or when there are slots for it."""
+        """Start the job at once, or when there are slots for it."""
         return self._decide(events.StartRequested())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
@@ -114,7 +114,7 @@ class RescalingHandler:
         self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(infos)))
 
     def handles(self, message: SavepointCompleted | SavepointFailed) -> bool:
-        """True if this answers a checkpoint that was requested here, even if the answer is late."""
+        """Return whether this is a response to a checkpoint that was requested here, even if it is late."""
         return self._scheduler.awaits(message.request_id)
 
     def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:
@@ -122,7 +122,7 @@ class RescalingHandler:
         return self._decide(events.CheckpointAnswered(request_id=message.request_id, is_complete=is_complete))
 
     def on_message(self, message: RescalingMessage) -> list[GraphEvent]:
-        """Handle a message about requirements or slots; return the resulting events for the ExecutionGraph."""
+        """Handle a message about requirements or slots. Returns the resulting events for the ExecutionGraph."""
         match message:
             case UpdateJobResourceRequirements():
                 self._updates.append(message)
@@ -142,7 +142,7 @@ class RescalingHandler:
                 assert_never(message)
 
     def _store_next(self) -> None:
-        """Store the next waiting update, refusing those that cannot be met."""
+        """Store the next waiting update, refusing updates that cannot be met."""
         while self._updates:
             update = self._updates[0]
             requirements = updated(self._scheduler.requirements, update.requirements)
@@ -223,6 +223,6 @@ def _fitting(
 
 
 def _stored(store: LeaderStore, job_id: JobId, requirements: JobResourceRequirements) -> JobResourceRequirementsStored:
-    # The JobManager may write a new start of the job at the same time, if this JobMaster is dead by now.
+    # If this JobMaster is considered dead, the JobManager may write a new start of the job at the same time.
     store.change_job(job_id, lambda job: replace(job, resource_requirements=requirements))
     return JobResourceRequirementsStored(requirements=requirements)

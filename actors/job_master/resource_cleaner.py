@@ -1,7 +1,7 @@
 """The part of a JobMaster that cleans up after its job (Flink's ResourceCleaner and JobResultStore).
 
-The steps run one after another. First the job's end is recorded in the store, so that no other leader runs the job
-again. After the last attempt has ended the checkpoints are deleted, and then the data.
+The steps run one after the other. First the job's end is recorded in the store, so that no other leader runs the job
+again. After the last attempt has ended, the checkpoints are deleted, and then the data.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 RECORD_RETRY_MS = 1_000
-"""Milliseconds before recording a job's end is retried."""
+"""The milliseconds before recording a job's end is retried."""
 
 CleanupMessage = JobResultRecorded | RecordResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
 
 
 class ResourceCleaner:
-    """Cleans up after one job; used in the turns of its JobMaster only."""
+    """Cleans up after one job. Used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ResourceCleaner:
 
     @property
     def end(self) -> JobEnded:
-        """The end of the job; after the cleanup it names the newest retained checkpoint."""
+        """The end of the job. After the cleanup it contains the newest retained checkpoint."""
         assert self._end is not None, f"job {self._job_id} has not ended"
         return self._end
 
@@ -72,7 +72,7 @@ class ResourceCleaner:
         self._record_result(self._end)
 
     def on_message(self, message: CleanupMessage) -> bool:
-        """Start the next step; return True if the cleanup is complete."""
+        """Start the next step. Returns True if the cleanup is complete."""
         match message:
             case JobResultRecorded(cause=cause):
                 self._on_recorded(cause)
@@ -97,12 +97,11 @@ class ResourceCleaner:
 
     def _on_recorded(self, cause: SerializedThrowable | None) -> None:
         if cause is not None:
-            # If another process leads, this is retried in vain until the JobManager is notified and stops this
-            # JobMaster.
+            # If another process leads, the retries fail until the JobManager is notified and stops this JobMaster.
             _log.error("the end of job %s could not be recorded: %s", self._job_id, cause.message)
             self._context.timers.start_once("note-result", RECORD_RETRY_MS, RecordResultDue(job_id=self._job_id))
             return
-        # Running work first: a killed attempt may still write where checkpoints are about to be deleted.
+        # Running work ends first: a killed attempt may still write where checkpoints are about to be deleted.
         self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
     def _record_result(self, end: JobEnded) -> None:
@@ -113,7 +112,7 @@ class ResourceCleaner:
         if retained and end.checkpoint_path is None:
             self._end = replace(end, checkpoint_path=retained[-1])
         # A job started from a retained checkpoint publishes the rows staged for it. A finished job has published its
-        # own.
+        # own rows.
         keep_staged = bool(retained) and end.status is not JobStatus.FINISHED
         self._begin(partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged), JobDataReleased)
 
@@ -128,5 +127,5 @@ class ResourceCleaner:
 
     def _publish_failure(self, message: Message, cause: SerializedThrowable | None) -> None:
         if cause is not None:
-            # The job keeps its result; operators of the cluster are notified of possible leftovers.
+            # The job keeps its result. Operators of the cluster are notified of possible leftovers.
             self._context.publish(message)

@@ -1,7 +1,7 @@
 """The part of a JobMaster that handles savepoints, checkpoints on demand, and stopping the job.
 
-It creates folders on the I/O pool, leaves decisions to `SavepointRequests`, sends requests to the
-CheckpointCoordinator, and answers through the JobManager, which knows the waiting clients even after the JobMaster has
+It creates folders on the I/O pool, delegates decisions to `SavepointRequests`, and sends requests to the
+CheckpointCoordinator. It replies through the JobManager, which knows the waiting clients even after the JobMaster has
 ended.
 """
 
@@ -42,7 +42,7 @@ SavepointMessage = (
 
 
 class SavepointHandler:
-    """The savepoints of one job; used in the turns of its JobMaster only."""
+    """The savepoints of one job. Used in the turns of its JobMaster only."""
 
     def __init__(self, context: ActorContext, job_graph: JobGraph, checkpoint_coordinator: Ref) -> None:
         self._context = context
@@ -60,7 +60,7 @@ class SavepointHandler:
         self._decide(JobMoved(status=status, cause=cause))
 
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
-        """Handle a message about a savepoint or a stop; return the resulting events for the ExecutionGraph."""
+        """Handle a message about a savepoint or a stop. Returns the resulting events for the ExecutionGraph."""
         match message:
             case job.TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
@@ -76,7 +76,7 @@ class SavepointHandler:
                 )
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
-                    # The client has its answer; operators of the cluster are notified of possible leftovers.
+                    # The client has its reply. Operators of the cluster are notified of possible leftovers.
                     self._context.publish(message)
                 return []
             case _:

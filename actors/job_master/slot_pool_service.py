@@ -1,8 +1,8 @@
-"""The part of a JobMaster that talks to the ResourceManager and the TaskManagers (Flink's SlotPoolService).
+"""The part of a JobMaster that communicates with the ResourceManager and the TaskManagers (Flink's SlotPoolService).
 
-It holds their refs and sessions, leaves decisions about slots to the ExecutionSlotAllocator, and returns events for the
-ExecutionGraph. If the ResourceManager is lost, the job continues while it looks for a new one. A TaskManager sends
-under a session of its own, which ends when it is lost: later messages of it or its tasks are rejected.
+It holds their refs and sessions, delegates decisions about slots to the ExecutionSlotAllocator, and returns events for
+the ExecutionGraph. If the ResourceManager is lost, the job continues while a new one is looked up. A TaskManager sends
+under its own session, which ends when the TaskManager is lost: later messages of it or its tasks are rejected.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ SlotMessage = (
 )
 
 _RESOURCE_MANAGER = "resource-manager"
-"""Name of the ResourceManager among the heartbeat targets; the others are TaskManagers."""
+"""The name of the ResourceManager among the heartbeat targets; the other targets are TaskManagers."""
 
 
 class SlotPoolService:
-    """The slots of one job and their owners; used in the turns of its JobMaster only."""
+    """The slots of one job and their owners. Used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class SlotPoolService:
         self._context.timers.start_fixed_delay("idle-slots", slot_pool.IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
-        """Return all slots: the job has ended."""
+        """Return all slots, because the job has ended."""
         self._decide(slot_pool.PoolClosed())
 
     def disconnect(self) -> None:
@@ -122,11 +122,11 @@ class SlotPoolService:
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:
-        """Ask the ResourceManager, if connected, how many slots there are; it answers with `SlotsExplained`."""
+        """Ask the ResourceManager, if connected, how many slots there are. It replies with `SlotsExplained`."""
         self._resource_manager.tell(ExplainSlots(reply_to=self._context.ref))
 
     def place(self, request: RequestSlots | ReturnSlot | ForgetPriorSlots) -> list[SlotAnswer]:
-        """Request slots for attempts, or release the slot of one; available slots are assigned at once."""
+        """Request slots for attempts, or release an attempt's slot. Available slots are assigned at once."""
         return self._decide(request)
 
     def on_message(self, message: SlotMessage) -> list[SlotAnswer]:
@@ -157,7 +157,7 @@ class SlotPoolService:
             case DisconnectResourceManager():
                 return self._lose_resource_manager()
             case SlotRequestFailed(allocation_id=allocation_id) if self._allocator.pool.holds(allocation_id):
-                # The JobMaster watches this TaskManager itself: its loss is handled once, as a whole.
+                # The JobMaster itself watches this TaskManager, so its loss is handled only once, as a whole.
                 return []
             case OfferSlots() | SlotRequestFailed() | FailSlot() | SlotRequestTimedOut() | IdleSlotsDue():
                 return self._decide(message)
@@ -186,7 +186,7 @@ class SlotPoolService:
         return self._decide(slot_pool.ResourceManagerConnected())
 
     def _lose_resource_manager(self) -> list[SlotAnswer]:
-        """Look for a new ResourceManager, which is then sent the pending slot requests."""
+        """Look up a new ResourceManager, which is then sent the pending slot requests."""
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         answers = self._decide(slot_pool.ResourceManagerDisconnected())
         self._resource_manager.seek()
@@ -249,7 +249,8 @@ class SlotPoolService:
             if timed_out.target == _RESOURCE_MANAGER:
                 answers += self._lose_resource_manager()
             else:
-                # Notify it in case it is alive, so that its tasks end before its own heartbeat timeout.
+                # The TaskManager is notified in case it is alive, so that its tasks end before its own heartbeat
+                # timeout.
                 answers += self._disconnect(
                     TaskManagerId(timed_out.target), f"it sent no heartbeat for {timed_out.silent_ms} ms"
                 )

@@ -1,9 +1,9 @@
 """The part of a JobMaster that distributes the state of a checkpoint to restarting attempts and sources.
 
-If the whole job restarts its sources are reset to the checkpoint too, even if the tasks that requested the state have
-failed meanwhile: their successors request it again, and sources that were never started would have no splits for them.
-If a part restarts only its readers are reset: what they had read after the checkpoint is assigned again (Flink's
-SourceCoordinator.subtaskReset).
+If the whole job restarts, its sources are reset to the checkpoint too, even if the tasks that requested the state have
+failed meanwhile: new attempts request the state again, and sources that were never started would have no splits for
+them. If only some tasks restart, only their readers are reset: splits that they received after the checkpoint are
+assigned again (Flink's SourceCoordinator.subtaskReset).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StateRestorer:
     def on_message(
         self, message: RestoreState | RestoreStateFailed
     ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """Return the events for the ExecutionGraph; none if the requesting tasks ended: their successors ask again."""
+        """Return the events for the ExecutionGraph: none if the requesting tasks have ended, as new ones ask again."""
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()
@@ -104,5 +104,5 @@ class StateRestorer:
 
 
 def _unrecoverable(cause: SerializedThrowable) -> GlobalFailureReported:
-    """Fail without a restart: another attempt would read the same checkpoint."""
+    """Return a failure without a restart, because another attempt would read the same checkpoint."""
     return GlobalFailureReported(cause=replace(cause, suppress_restarts=True))

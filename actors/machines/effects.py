@@ -1,6 +1,6 @@
-"""The effects that all machines share; an effect that only one actor can perform belongs to its machine.
+"""The effects that all machines share. An effect that only one actor can perform belongs to that actor's machine.
 
-An actor has one timer of each name, and a timer that is started again replaces the former.
+An actor has one timer per name. A timer that is started again replaces the former one.
 """
 
 from __future__ import annotations

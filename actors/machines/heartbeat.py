@@ -1,23 +1,23 @@
-"""Heartbeat deadlines: reports targets that have timed out (Flink's HeartbeatManager, in both its forms).
+"""Heartbeat deadlines: detects targets that have timed out (Flink's HeartbeatManager, for both directions).
 
-A target that this side polls gets a request once per interval, and times out if it does not answer: a TaskManager
+A target that this side polls gets a request once per interval, and times out if it does not respond: a TaskManager
 polled by the ResourceManager and by JobMasters, a JobMaster polled by the ResourceManager. A target that polls this
-side times out if its requests stop. A silence is noticed at the first tick after its timeout.
+side times out if its requests stop. A timeout is detected at the first tick after the deadline.
 
-A silence counts only while this side runs. If the process was stopped, or its actor could not run, the next tick is
-late, and no peer can have answered meanwhile: the delay of the tick is added to every deadline. So a lost peer is still
-found, after the same number of ticks.
+A missing heartbeat counts only while this side runs. If the process was stopped, or its actor could not run, the next
+tick is late, and no target could have responded meanwhile, so the delay of the tick is added to every deadline. A lost
+target is still detected, after the same number of ticks.
 
-Other timeouts of flykka do not shift, because they measure something else than the silence of a peer in this process:
+Other timeouts of flykka are not extended, because they do not measure whether a target in this process responds:
 
-- leases and leadership count for other processes, which were not stopped: they must end in real time;
+- leases and leadership concern other processes, which were not stopped: they must end in real time;
 - a checkpoint's timeout and a stage's timeout bound work in Spark, which continued meanwhile, and cost one attempt;
-- slot requests, registrations, calls (the RPC timeout) and queries are repeated, or are answered at once when all
-  parties run again; the first of them lasts minutes.
+- slot requests, registrations, calls (the RPC timeout) and queries are repeated, or get a reply at once when all
+  parties run again; the first of these timeouts lasts minutes.
 
-The deadline of an attached client is one of a peer, and shifts (`ClientSessions`).
+The deadline of an attached client is a deadline of a target, and is extended (`ClientSessions`).
 
-Not here: the timer that ticks, and the kinds of targets.
+Not here: the timer that ticks, and the types of targets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SendHeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTimedOut:
-    """The target has been silent for too long; it is no longer monitored."""
+    """The target has sent nothing for too long. It is no longer monitored."""
 
     target: str
     silent_ms: int
@@ -46,7 +46,7 @@ class TargetTimedOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLate:
-    """This process did not run for `late_ms`, so the targets' silence in that time does not count."""
+    """This process did not run for `late_ms`, so missing heartbeats in that time do not count."""
 
     late_ms: int
 
@@ -70,13 +70,13 @@ class HeartbeatMonitor:
         self._last_tick_ms = 0
 
     def begin_ticks(self, interval_ms: int, now: int) -> None:
-        """Expect a `tick` once per interval from now on; without this no tick counts as late."""
+        """Expect a `tick` once per interval. Without this call no tick counts as late."""
         self._interval_ms, self._last_tick_ms = interval_ms, now
 
     def monitor(self, target: str, timeout_ms: int, now: int, *, is_asked: bool) -> list[HeartbeatEffect]:
         """Monitor this target, or change its timeout.
 
-        One that is not asked is expected to send messages itself: requests or a registration.
+        A target that is not asked is expected to send messages on its own: requests or a registration.
         """
         assert timeout_ms > 0, f"{target} has no time to answer"
         self._targets[target] = _Target(timeout_ms, is_asked, now)
@@ -116,7 +116,7 @@ class HeartbeatMonitor:
 
 
 LATE_MS = 1_000
-"""If a deadline is noticed later than this, the process did not run."""
+"""The delay in milliseconds after which a deadline counts as late: this process did not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +127,11 @@ class ClientExpired:
 class ClientSessions:
     """Deadlines of clients that are attached to their jobs (Flink's Dispatcher.checkJobClientAliveness).
 
-    Decides when a client has sent no heartbeat for too long. A heartbeat carries the time until which the client counts
-    as alive, by its own clock; the first deadline is that of the submission. The reaction of the job is not decided
-    here.
+    Detects when a client has sent no heartbeat for too long. A heartbeat carries the time until which the client counts
+    as alive, by its own clock; the submission sets the first deadline. The reaction of the job is not decided here.
 
-    If this process was stopped, the deadline is noticed late, and heartbeats could not be noticed either: the client
-    gets the delay as additional time, as any other peer does.
+    If this process was stopped, deadlines expire late, and heartbeats could not be received either. The client
+    therefore gets the delay as additional time, like any other target.
     """
 
     def __init__(self) -> None:
@@ -142,7 +141,7 @@ class ClientSessions:
         """Extend the deadline of a client to `expires_ms`. An earlier deadline changes nothing."""
         if self._deadlines.get(job_id, expires_ms - 1) >= expires_ms:
             return []
-        # If it has passed already, the deadline is now: this is not a late one.
+        # If the client's time has already passed, the deadline is now, so that it does not count as late.
         self._deadlines[job_id] = deadline = max(expires_ms, now)
         timed_out = JobClientExpired(job_id=job_id)
         return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
@@ -152,7 +151,7 @@ class ClientSessions:
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
     def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:
-        """Handle a due deadline, unless it was extended or is noticed late."""
+        """Handle a due deadline, unless it was extended or expired late."""
         deadline = self._deadlines.get(job_id)
         if deadline is None or deadline > now:
             return []

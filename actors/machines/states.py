@@ -1,7 +1,7 @@
 """The legal transitions of a job, of an execution attempt and of a task, as literal tables (Flink's JobStatus and
 ExecutionState).
 
-All transitions go through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
+All transitions go through `job_may_move`, `execution_may_move` and `task_may_move`. The diagrams and tables of the
 documentation are generated from these tables, so that they cannot disagree. Other enums of phases have their own
 tables, and change through `next_phase`.
 """
@@ -35,7 +35,7 @@ JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
     J.SUSPENDED: (),
 }
 """A global failure overrides a running cancellation. A job that is rescaled is RESTARTING while its tasks end, and
-CANCELLING if it is cancelled then. RECONCILING is Flink's takeover; no transition leads there.
+CANCELLING if it is cancelled then. RECONCILING is Flink's takeover; no transition leads to it.
 """
 
 EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
@@ -49,7 +49,7 @@ EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CANCELED: (),
     E.FAILED: (),
 }
-"""A failure while cancelling ends CANCELED, and so does a task that finishes before the cancellation reaches it."""
+"""An attempt that fails or finishes while it is being cancelled ends CANCELED."""
 
 TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CREATED: (E.DEPLOYING, E.CANCELING, E.FAILED),
@@ -60,11 +60,11 @@ TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CANCELED: (),
     E.FAILED: (),
 }
-"""The same attempt on its TaskManager. It is deployed with its slot, so that it never waits for one here."""
+"""The states of the same attempt on its TaskManager. It is deployed with its slot, so it never waits for one here."""
 
 JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
 JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
-"""Terminal in the whole cluster. A suspended job, in contrast, may be resumed by another leader."""
+"""The statuses that are terminal in the whole cluster. A suspended job may be resumed by another leader."""
 JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED, J.CANCELLING, J.CANCELED})
 """The statuses reported with the failure of the job, or with the cause of a cancellation that no user requested."""
 EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
@@ -91,22 +91,22 @@ def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
 
 
 def job_status_diagram() -> str:
-    """The statuses of a job as a Mermaid state diagram."""
+    """Return the statuses of a job as a Mermaid state diagram."""
     return _diagram(JOB_MOVES, J.CREATED, JOB_TERMINAL)
 
 
 def execution_state_diagram() -> str:
-    """The states of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
+    """Return the states of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
     return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def task_state_diagram() -> str:
-    """The states of an attempt on its TaskManager as a Mermaid state diagram."""
+    """Return the states of an attempt on its TaskManager as a Mermaid state diagram."""
     return _diagram(TASK_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def terminal_table() -> str:
-    """The terminal states as a Markdown table."""
+    """Return the terminal states as a Markdown table."""
     lines = ["| | terminal | globally |", "| --- | --- | --- |"]
     for status in JOB_MOVES:
         lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))
@@ -130,7 +130,7 @@ P = TypeVar("P", bound=Enum)
 
 
 def next_phase(moves: Mapping[P, tuple[P, ...]], phase: P, target: P) -> P:
-    """Return `target` if the machine may change to it, or is in it already.
+    """Return `target` if the machine may change to it, or is already in it.
 
     Raises:
         IllegalTransitionError: the table does not have the transition.

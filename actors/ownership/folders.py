@@ -22,14 +22,14 @@ from flykka.runtime.permissions import PRIVATE
 OWNER = ".owner"
 
 _EXCLUSIVE = frozenset({"file", "local", "memory", "s3", "s3a"})
-"""Protocols of fsspec for which only one of several `mode="create"` or `"xb"` calls succeeds."""
+"""The fsspec protocols for which only one of several `mode="create"` or `"xb"` calls succeeds."""
 
 
 class FsspecFiles:
     """Implements `LeaseFiles` for one folder."""
 
     def __init__(self, fs: AbstractFileSystem, folder: str, permissions: int | None = None) -> None:
-        """A missing folder is created with `permissions` (None: by the umask)."""
+        """`permissions` are those of a folder that has to be created (None: by the umask)."""
         self._fs, self._folder, self._permissions = fs, folder, permissions
         protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self.creates_exclusively = not _EXCLUSIVE.isdisjoint(protocols)
@@ -71,7 +71,7 @@ class FsspecFiles:
 def checkpoint_folder(
     directory: str, job_name: str, lease_ms: int, store: str = "", permissions: int = PRIVATE
 ) -> OwnedFolder:
-    """Return the checkpoint folder of the jobs of a name; its record is `<directory>/runs/<job name>.owner`.
+    """Return the checkpoint folder of the jobs with a name. Its record is `<directory>/runs/<job name>.owner`.
 
     New folders have the permissions of the job's checkpoints. Raises `ValueError`, `ImportError` or `OSError` if the
     address is not supported.
@@ -88,15 +88,15 @@ def checkpoint_folder(
 
 
 def sink_folder(folder: str, staging: str, checkpoints: OwnedFolder) -> OwnedFolder:
-    """Return the folder of a sink of a job; its record is `<staging>/<job name>.owner`."""
+    """Return the folder of a job's sink. Its record is `<staging>/<job name>.owner`."""
     file = f"{staging}/{file_name_part(checkpoints.job_name)}{OWNER}"
     return replace(checkpoints, folder=folder, file=file, permissions=None)
 
 
 def own(folder: OwnedFolder, waiting: Waiting, files: LeaseFiles | None = None) -> Ownership:
-    """Own a folder, in `files` or by default through fsspec. May block for longer than a lease.
+    """Acquire the ownership of a folder, in `files` or by default through fsspec. May block for longer than a lease.
 
-    A local file system uses a lock, others a lease. Raises the errors of `OwnerLock` and `OwnerLease`.
+    A local file system uses a lock, any other a lease. Raises the errors of `OwnerLock` and `OwnerLease`.
     """
     removes_record = not folder.of_checkpoints
     if files is None:

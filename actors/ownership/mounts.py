@@ -9,7 +9,7 @@ OF_THE_NETWORK = frozenset(
     {"afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"}
 )
 _OF_A_HOST = frozenset({"9p", "virtiofs", "vboxsf"})
-"""File systems that a virtual machine shares with its host."""
+"""The file systems that a virtual machine shares with its host."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
@@ -21,7 +21,7 @@ def network_file_system(folder: Path) -> str | None:
 
 
 def locks_are_shared(folder: Path) -> bool:
-    """True if, as far as this machine can tell, all processes that can access `folder` see each other's locks."""
+    """Return whether all processes that can access `folder` see each other's locks, as far as this machine can tell."""
     kind = _kind(folder) or ""
     return kind not in OF_THE_NETWORK and kind not in _OF_A_HOST and not kind.startswith("fuse")
 

@@ -3,9 +3,9 @@
     <record>.<number>    the record of the owner with this number; the highest number counts
 
 An owner keeps renewing its record. A newcomer takes over when the record has not changed for a whole lease by the
-newcomer's own clock: clocks of two machines are never compared. It creates the record with the next number, which only
-one newcomer can do if the store supports exclusive creation. Otherwise a newcomer writes its record, waits and reads it
-again: the last writer is the owner, unless a write takes longer than that wait.
+newcomer's own clock: clocks of two machines are never compared. The newcomer creates the record with the next number;
+if the store supports exclusive creation, only one newcomer can succeed. Otherwise a newcomer writes its record, waits
+and reads it again: the last writer is the owner, unless a write takes longer than that wait.
 
 An owner that was paused writes only to its own record, with a lower number than its successor's, and checks for a
 successor before it acts.
@@ -35,7 +35,7 @@ class LeaseFiles(Protocol):
     """True if `create` cannot succeed for two processes."""
 
     def names(self) -> list[str]:
-        """Return the names of the files; empty if there is no folder."""
+        """Return the names of the files, or an empty list if there is no folder."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises `FileNotFoundError`."""
@@ -51,10 +51,10 @@ class LeaseFiles(Protocol):
 
 
 class OwnerLease:
-    """The ownership of one folder, from its acquisition until `release`; renewed by `start`'s thread.
+    """The ownership of one folder, from its acquisition until `release`. The thread of `start` renews it.
 
     Raises:
-        OwnedByAnotherError: another process, or another environment of this one, renews its lease.
+        OwnedByAnotherError: another process, or another environment of this process, renews its lease.
         OSError: the files cannot be read or written.
     """
 
@@ -86,12 +86,12 @@ class OwnerLease:
         Thread(target=self._renew_all_the_time, name="flykka-owner-lease", daemon=True).start()
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if it is lost; the store is read only if the lease has run out."""
+        """Raise `OwnershipLostError` if the ownership is lost. The store is read only if the lease has expired."""
         if self._is_lost or self._waiting.now() >= self._valid_until:
             self.confirm()
 
     def confirm(self) -> None:
-        """Renew the lease now. Raises `OwnershipLostError` if another process has taken the folder over."""
+        """Renew the lease now. Raises `OwnershipLostError` if another process has taken over the folder."""
         with self._guard:
             if not self._is_lost and not self._ended.is_set():
                 self._renew()
@@ -128,7 +128,7 @@ class OwnerLease:
         began = self._waiting.now()
         latest = self._latest()
         owner = None if latest is None else read_record(latest[1])
-        # An owner may remove its record at its end, so this one may have had a successor that has ended.
+        # An owner may remove its record at its end, so there may have been another owner that has already ended.
         is_gone = latest is None and self._removes_record
         if is_gone or (latest is not None and latest[0] > self.number) or not self._is_own(owner):
             self._is_lost, self._successor = True, owner
@@ -144,7 +144,7 @@ class OwnerLease:
         return owner is None or owner.token == self._record.token
 
     def _await_free(self) -> int:
-        """Wait until the folder has no owner; return the number of the last one."""
+        """Wait until the folder has no owner. Returns the number of the last owner."""
         latest = self._latest()
         has_waited = False
         while latest is not None:
@@ -174,7 +174,7 @@ class OwnerLease:
         return 0
 
     def _watch(self, record: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
-        """Watch the record for some seconds; return it as soon as it changes."""
+        """Watch the record for some seconds. Returns it as soon as it changes."""
         until = self._waiting.now() + seconds
         while True:
             if self._waiting.pause(max(0.0, min(seconds / _LOOKS_PER_LEASE, until - self._waiting.now()))):
@@ -184,7 +184,7 @@ class OwnerLease:
                 return latest
 
     def _claim(self, former_number: int) -> OwnerRecord | None:
-        """Create the record with the next number; None if another newcomer was faster and this one keeps waiting."""
+        """Create the record with the next number. Returns None if another newcomer was faster."""
         began = self._waiting.now()
         record = self._folder.record(former_number + 1)
         name = self._name(record.number)
@@ -209,7 +209,7 @@ class OwnerLease:
             try:
                 return numbers[-1], self._files.read(self._name(numbers[-1]))
             except FileNotFoundError:
-                continue  # Removed between the two calls.
+                continue  # The file was removed between the two calls.
         return None
 
     def _numbers(self) -> list[int]:

@@ -1,7 +1,7 @@
 """Ownership by a lock (flock) on the record itself, on file systems whose locks all processes see.
 
-The process holds the lock: it is released when the process ends for any reason, and stays held while it is paused. It
-works for every path to the file, for every user and in every container.
+The process holds the lock: the lock is released when the process ends for any reason, and stays held while the process
+is paused. This works for every path to the file, for every user and in every container.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flykka.runtime.permissions import of_file
 from flykka.runtime.temporary_folders import lock, open_exclusively
 
 POLL_SECONDS = 0.1
-"""Seconds between two attempts to take a lock that another process holds."""
+"""The seconds between two attempts to take a lock that another process holds."""
 
 _LARGEST = 65_536
 
@@ -30,12 +30,12 @@ _LARGEST = 65_536
 class OwnerLock:
     """The ownership of one folder, from its acquisition until `release`.
 
-    The record stays after the release, so that the next owner gets a higher number; with `removes_record`, for folders
-    in which only the lock counts, an ended job leaves no file.
+    The record remains after the release, so that the next owner gets a higher number. With `removes_record`, for
+    folders in which only the lock counts, an ended job leaves no file.
 
     Raises:
-        OwnedByAnotherError: another process, or another environment of this one, owns the folder.
-        JobOwnershipError: the record cannot be read or written; the text gives the reason.
+        OwnedByAnotherError: another process, or another environment of this process, owns the folder.
+        JobOwnershipError: the record cannot be read or written. The message gives the reason.
         OSError: the folder does not exist and cannot be created.
     """
 
@@ -53,7 +53,7 @@ class OwnerLock:
         return self._record.number
 
     def start(self, on_lost: OnLost) -> None:
-        """Do nothing: a lock needs no renewal."""
+        """Do nothing, because a lock needs no renewal."""
 
     def check(self) -> None:
         """Raise `OwnershipLostError` if another process has the record, because the folder was deleted and recreated.
@@ -83,7 +83,7 @@ class OwnerLock:
             _unlock(descriptor)
 
     def forget(self) -> None:
-        """Close the file in a fork of the process: the lock belongs to the parent."""
+        """Close the file in a fork of the process, because the lock belongs to the parent process."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -113,16 +113,16 @@ class OwnerLock:
                     return False
                 if _is_same(descriptor, self._file):
                     self._write(descriptor, self._former_number(descriptor, is_writable))
-                    # If its name is lost in a crash, the next owner would reuse the number.
+                    # If the name of the record were lost in a crash, the next owner would reuse the number.
                     sync_folders([self._file.parent])
                     return True
-                # The previous owner has just removed it; try again.
+                # The previous owner has just removed the file, so try again.
             finally:
                 if descriptor != self._descriptor:
                     os.close(descriptor)
 
     def _replace(self, owner: OwnerRecord) -> None:
-        """Replace the record of a paused owner that no longer leads; it notices when it resumes."""
+        """Replace the record of a paused owner that no longer leads. That owner notices this when it resumes."""
         unnamed = self._file.with_suffix(".new")
         descriptor = open_exclusively(unnamed, self._mode)
         lock(descriptor)
@@ -137,7 +137,7 @@ class OwnerLock:
 
     def _make_folders(self) -> None:
         folder = self._file.parent
-        # The folder of records is removed with the last record; its parent stays for readers once a job has run.
+        # The folder of records is removed with the last record. Its parent stays for readers once a job has run.
         self._removed = self._removed or (folder, *(() if folder.parent.exists() else (folder.parent,)))
         if self._folder.permissions is None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ class OwnerLock:
         try:
             return os.open(self._file, flags | os.O_RDWR, self._mode), True
         except PermissionError as error:
-            # Locking needs no write permission, and shows whether the owner still runs.
+            # Locking needs no write permission, and shows whether the owner is still running.
             with suppress(PermissionError, FileNotFoundError):
                 return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC), False
             can_enter = os.access(self._file.parent, os.X_OK)
@@ -180,7 +180,7 @@ class OwnerLock:
     def _write(self, descriptor: int, former_number: int) -> None:
         self._record: OwnerRecord = self._folder.record(former_number + 1)
         data = self._record.data()
-        # In place, without a rename, since the lock is on this file.
+        # The data is written in place, without a rename, because the lock is on this file.
         os.pwrite(descriptor, data, 0)
         os.ftruncate(descriptor, len(data))
         os.fsync(descriptor)
@@ -201,7 +201,7 @@ def ownership_lost(folder: OwnedFolder, number: int, successor: OwnerRecord | No
 def _unlock(descriptor: int) -> None:
     from fcntl import LOCK_UN, flock
 
-    # Closing alone would not release it while a child that was just forked still has it open.
+    # Closing alone would not release the lock while a child that was just forked still has the file open.
     flock(descriptor, LOCK_UN)
     os.close(descriptor)
 
@@ -229,7 +229,7 @@ def _owner_of(file: Path) -> str:
 
 _IN_USE: WeakSet[OwnerLock] = WeakSet()
 _TOKENS: set[str] = set()
-"""Tokens of all owners of this process, including former ones."""
+"""The tokens of all owners of this process, including former owners."""
 
 
 def remember(owner: OwnerRecord) -> None:

@@ -20,7 +20,7 @@ from uuid import uuid4
 from flykka.actors.errors import OwnedByAnotherError, OwnershipLostError
 
 LEASE_MS = 15_000
-"""Milliseconds after which the lease of an owner without a lock runs out, unless it is renewed."""
+"""The milliseconds after which the lease of an owner without a lock expires, unless it is renewed."""
 
 Say = Callable[[str], object]
 OnLost = Callable[[OwnershipLostError], object]
@@ -29,7 +29,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC) if os.name == "po
 
 
 def now() -> float:
-    """Seconds of a clock that is never adjusted and, if the platform has one, continues while the machine sleeps."""
+    """Return the seconds of a clock that is never adjusted and, if possible, continues while the machine sleeps."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
@@ -39,29 +39,29 @@ class Ownership(Protocol):
         """The fencing number, higher than that of every earlier owner."""
 
     def start(self, on_lost: OnLost) -> None:
-        """Keep the folder from now on, renewing if necessary; when it is lost, `on_lost` is called on any thread."""
+        """Keep the folder, renewing the ownership if necessary. If it is lost, `on_lost` is called on any thread."""
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has taken the folder over; cheap while the lease lasts.
+        """Raise `OwnershipLostError` if another process has taken over the folder. Cheap while the lease lasts.
 
         Raises:
-            OSError: the record cannot be read, and the lease has run out.
+            OSError: the record cannot be read, and the lease has expired.
         """
 
     def confirm(self) -> None:
-        """Like `check`, but without relying on the clock, which may not run while the machine is paused."""
+        """Check like `check`, but without relying on the clock, which may stop while the machine is paused."""
 
     def release(self, *, unused: bool = False) -> None:
-        """Give the folder up; an `unused` one is left as it was before."""
+        """Give up the folder. An `unused` folder is left as it was before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The way to wait for a folder that another process owns.
+    """Options for waiting for a folder that another process owns.
 
-    If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the store of high
-    availability, take over at once from a former leader of that store. `say` is called once before waiting. `pause`
-    waits for some seconds and returns True if waiting was cancelled.
+    If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the high-availability
+    store of a former leader, take over at once from that leader. `say` is called once before waiting. `pause` waits for
+    some seconds and returns True if waiting was cancelled.
     """
 
     say: Say
@@ -73,11 +73,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRecord:
-    """An owner. `number` grows with each owner of the folder; `token` is unique.
+    """The record of an owner. `number` grows with each owner of the folder; `token` is unique.
 
     `lease_ms` is the lease of an owner that holds no lock, and `renewals` counts how often it was renewed. An owner
-    that ended in order has `released` the folder. One with a `store` of high availability owns it as long as it leads
-    there.
+    that ended normally has `released` the folder. An owner with a high-availability `store` owns the folder as long as
+    it leads in that store.
     """
 
     number: int
@@ -104,9 +104,9 @@ class OwnerRecord:
 
 
 def read_record(data: bytes) -> OwnerRecord | None:
-    """Parse a record; None if it is invalid, for example while it is being written.
+    """Parse a record. Returns None if it is invalid, for example while it is being written.
 
-    A record ends with its line: the rest is part of an older, longer record if the writer was killed.
+    A record ends at its line end. Any further text is part of an older, longer record, if the writer was killed.
     """
     try:
         return OwnerRecord(**json.loads(data.partition(b"\n")[0]))
@@ -116,10 +116,10 @@ def read_record(data: bytes) -> OwnerRecord | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedFolder:
-    """A folder to be owned by this process for a job, as users know it, and the path `file` of its record.
+    """A folder that this process should own for a job, as users know it, and the path `file` of its record.
 
     A sink's folder is owned in addition to the job's checkpoint folder, `checkpoint_directory`. Missing folders are
-    created with `permissions`, which also apply to the record; None: by the umask.
+    created with `permissions` (None: by the umask), which also apply to the record.
     """
 
     folder: str
@@ -150,7 +150,7 @@ class OwnedFolder:
         )
 
     def refusal(self, owner: OwnerRecord | None, *, is_here: bool = False) -> OwnedByAnotherError:
-        """Return the error for a start while `owner` has the folder; None if the owner is unknown."""
+        """Return the error for a start while `owner` has the folder. None means that the owner is unknown."""
         who = str(owner) if owner is not None else "another process"
         if is_here:
             who = f"this process ({owner.pid})" if owner is not None else "this process"
@@ -172,5 +172,5 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A user without a name in the system, as in a container.
+        # The user has no name in the system, as in a container.
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

@@ -1,10 +1,11 @@
 """The ResourceManager: starts TaskManagers, tracks their slots, and assigns slots to JobMasters on request.
 
-It holds the refs and sessions; the `SlotManager` decides about slots and the number of TaskManagers. Every registration
-has a session of its own that ends with it, so that messages of a target that was given up or replaced are rejected.
+The actor holds the refs and sessions; the `SlotManager` decides about slots and the number of TaskManagers. Every
+registration has its own session that ends with it, so that messages of a target that was given up or replaced are
+rejected.
 
-Its state can be rebuilt. When it ends, the ClusterEntrypoint starts another one, which looks for running TaskManagers;
-they register with a report of their slots, and JobMasters repeat their pending requests.
+Its state can be rebuilt. When it ends, the ClusterEntrypoint starts another ResourceManager, which looks for running
+TaskManagers. These register with a report of their slots, and JobMasters repeat their pending requests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 
 TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
-"""Creates the props of the TaskManager with this id, which is to register at the ResourceManager of this ref."""
+"""Creates the props of the TaskManager with this id, which registers at the ResourceManager with this ref."""
 
 
 SlotMessage = (
@@ -47,7 +48,7 @@ SlotMessage = (
 
 @trace_tag("actor.resource_manager")
 class ResourceManager(Actor):
-    """Actor `/user/resource-manager`, one per system; the TaskManagers are its siblings, so that they outlive it."""
+    """The actor `/user/resource-manager`, one per system. The TaskManagers are its siblings and outlive it."""
 
     mailbox = ControlAwareMailbox()
 
@@ -78,7 +79,7 @@ class ResourceManager(Actor):
         self._decide(slot_manager.ResourceManagerStarted(task_managers=self._survivors()))
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """End, so that a new one is started: the failed instance's state is lost and would not be reported again."""
+        """Stop, so that a new actor is started: the failed instance's state is lost and would not be reported again."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -149,14 +150,14 @@ class ResourceManager(Actor):
         try:
             ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
         except SpawnRefusedError:
-            return  # The cluster shuts down before it was complete, for example when its first job is refused.
+            return  # The cluster shuts down before it was complete, for example because its first job is refused.
         self._register(task_manager, ref)
 
     def _register(self, task_manager: TaskManagerId, ref: Ref) -> None:
         self._task_managers[task_manager] = ref
         self._ids[ref] = task_manager
         self.context.watch(ref)
-        # One that never registers counts as dead.
+        # A TaskManager that never registers counts as dead.
         self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=False)
 
     def _on_register_task_manager(self, message: registration.RegisterTaskManager) -> None:
@@ -236,11 +237,12 @@ class ResourceManager(Actor):
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._task_manager_heartbeats.on_heartbeat_due():
             task_manager = TaskManagerId(timed_out.target)
-            # It may only be stuck: stop it, so that it does not keep working next to its successor.
+            # The TaskManager may only be stuck. It is stopped, so that it does not continue to work next to its
+            # successor.
             self.context.stop(self._task_managers[task_manager])
             self._on_lost(task_manager, f"{task_manager} sent no heartbeat for {timed_out.silent_ms} ms")
         for timed_out in self._job_master_heartbeats.on_heartbeat_due():
-            # It may only be stuck: notify it that it has to register again.
+            # The JobMaster may only be stuck. It is notified that it has to register again.
             job_id = JobId(timed_out.target)
             self._registrations.tell(
                 self._job_masters[job_id].ref, registration.DisconnectResourceManager(job_id=job_id)
@@ -298,7 +300,7 @@ class ResourceManager(Actor):
             )
         )
         if not was_known:
-            # Only an answer proves that messages arrive: a TaskManager that keeps registering may receive nothing.
+            # Only a reply proves that messages arrive: a TaskManager that keeps registering may receive nothing.
             self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)
 
 
@@ -317,7 +319,7 @@ class Registrations:
         return ref in self._sessions
 
     def open_session(self, ref: Ref) -> LeaderSessionId:
-        """Return the actor's session, which both sides use; create it if there is none."""
+        """Return the actor's session, which both sides use. Creates the session if there is none."""
         session = self._sessions.get(ref)
         if session is None:
             session = self._sessions[ref] = LeaderSessionId(self._context.new_id("registration"))

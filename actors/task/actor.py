@@ -1,7 +1,7 @@
 """The Task: the actor of one execution attempt.
 
-It passes every message to its state machine, `StreamTask`, and carries out the effects. Its only child is the bridge of
-the attempt, which processes the rows.
+The actor passes every message to its state machine, `StreamTask`, and carries out the effects. Its only child is the
+bridge of the attempt, which processes the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _EVENTS = frozenset(get_args(events.TaskEvent))
-"""A set, because `isinstance` tests the many classes of a union one by one."""
+"""A set, because `isinstance` would test the many classes of the union one by one."""
 
 
 @trace_tag("actor.task")
@@ -62,9 +62,9 @@ class Task(Actor):
 
     def handle_message(self, message: Message) -> None:
         match message:
-            # The most frequent messages first: a match tests class by class.
+            # The most frequent messages come first, because a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
-                # Credit goes directly to the sender, not through its TaskManager.
+                # Credit is sent directly to the sender, not through its TaskManager.
                 sender = self.context.sender
                 if sender is not None:
                     self._producers[partition_id] = sender
@@ -122,7 +122,7 @@ class Task(Actor):
             case Role.JOB_MASTER:
                 self._job_master.tell(message)
                 if isinstance(message, UpdateTaskExecutionState):
-                    # The TaskManager reports the end of a Task that died before it could.
+                    # The TaskManager reports the end of a Task that died before it could report.
                     self.context.parent.tell(message)
             case Role.TASK_MANAGER:
                 self.context.parent.tell(message)

@@ -1,8 +1,8 @@
 """The bridge: the actor between a Task and the engine that processes the rows of its execution attempt.
 
-It makes no decisions: for a command of the Task it runs the engine's method of the same name on the command's lane, and
-sends the answer to the Task. No turn blocks: answers come back as messages, so its trace contains all answers of the
-engine. It is the unit of kills, and the boundary of a replay.
+The actor makes no decisions: for a command of the Task it runs the engine's method of the same name on the command's
+lane, and sends the result to the Task. No turn blocks: results return as messages, so the actor's trace contains all
+results of the engine. The bridge is the unit of kills, and the boundary of a replay.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Engines(Protocol):
     """The part of a data plane that a bridge needs."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
-        """Create an attempt's engine. `report` may be called on any thread, with a failure that answers no command."""
+        """Create an attempt's engine. `report` may be called on any thread, with a failure outside of any command."""
 
 
 @trace_tag("resource.engine")
 @dataclass(frozen=True, slots=True)
 class OwnedEngine:
-    """The engine of a bridge; traces show this class, whatever class the engine has."""
+    """The engine of a bridge. Traces show this class, whatever class the engine has."""
 
     engine: Engine
 
@@ -52,7 +52,7 @@ class OwnedEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """A command that the engine has not answered yet, its description, and its start time."""
+    """A command that the engine has not completed yet, its description, and its start time."""
 
     command: Command
     what: str
@@ -97,7 +97,7 @@ class Bridge(Actor):
             case InterruptWork():
                 self._engine.interrupt_work()
             case ProgressDue():
-                # Spark is asked again only after its last answer.
+                # Spark is queried again only after its last response.
                 if not self._is_observing:
                     self._is_observing = True
                     self._observe(None)
@@ -109,7 +109,7 @@ class Bridge(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """Pending calls of the engine by piece of work. A fork makes them itself, as it lacks their threads."""
+        """Return the pending calls of the engine by work number. A fork lacks their threads and makes them itself."""
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
     def _begin(self, command: Command) -> None:
@@ -130,7 +130,7 @@ class Bridge(Actor):
         self.context.pipe_to_self(
             self._engine.progress,
             on_success=lambda works: ProgressSeen(works=works, reply_to=reply_to),
-            # If Spark does not answer, the work is reported without its tasks.
+            # If Spark does not respond, the work is reported without its tasks.
             on_failure=lambda _: ProgressSeen(works=(), reply_to=reply_to),
         )
 

@@ -1,7 +1,7 @@
-"""An engine without rows: it answers every command at once as the protocol requires.
+"""An engine without rows: it completes every command at once as the protocol requires.
 
-It is used by recorded jobs, their forks, and benchmarks of the control plane. A stage results in a batch with the
-number of rows read for each reader that needs one. State is empty, and durable at once.
+Recorded jobs, their forks, and benchmarks of the control plane use it. A stage results in a batch with the number of
+rows read for each reader that needs a batch. State is empty, and durable at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class EmptyEngine:
         return _AT_ONCE
 
     def open_chain(self, command: commands.OpenChain) -> ChainOpened:
-        """Open the chain; as in an engine with rows, only a sink has something to commit."""
+        """Open the chain. As in an engine with rows, only a sink has something to commit."""
         return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
     def read_splits(self, command: commands.ReadSplits) -> StageResult:
@@ -113,7 +113,7 @@ class EmptyEngine:
 
     def _result(self, stage: int, rows: int) -> StageResult:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()
-        # As if each of its sinks published with each checkpoint.
+        # The engine behaves as if each of its sinks published with each checkpoint.
         staged = tuple(
             commands.StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks if rows
         )

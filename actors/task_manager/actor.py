@@ -1,7 +1,7 @@
 """The TaskManager: offers its slots to JobMasters as the ResourceManager requests, and runs one Task per attempt.
 
-It holds the refs and sessions; the `SlotTable` manages the slots. Messages for a task are forwarded to the Task of
-their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
+The actor holds the refs and sessions; the `SlotTable` manages the slots. Messages for a task are forwarded to the Task
+of their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
-"""Name of the ResourceManager among the heartbeat targets; the others are job ids."""
+"""The name of the ResourceManager among the heartbeat targets; the other targets are job ids."""
 
 
 @trace_tag("actor.task_manager")
 class TaskManager(Actor):
-    """Actor `/user/task-manager-<n>`. A failed Task is not restarted: a new attempt replaces it."""
+    """The actor `/user/task-manager-<n>`. A failed Task is not restarted, because a new attempt replaces it."""
 
     supervisor_strategy = STOPPING_STRATEGY
     mailbox = ControlAwareMailbox()
@@ -73,7 +73,7 @@ class TaskManager(Actor):
         self._job_masters: dict[JobId, Gateway] = {}
         self._leader_session_id: LeaderSessionId | None = None
         self._leaders: dict[JobId, LeaderSessionId] = {}
-        """The sessions of the JobMasters; after the registration a gateway uses the registration's session instead."""
+        """The sessions of the JobMasters. After the registration a gateway uses the registration's session instead."""
 
     def pre_start(self) -> None:
         self._heartbeats = HeartbeatManager(self.context)
@@ -85,7 +85,7 @@ class TaskManager(Actor):
         self._resource_manager.seek()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """End, so that a new TaskManager takes its place: the slots and tasks of the failed instance are lost."""
+        """Stop, so that a new TaskManager takes its place: the slots and tasks of the failed instance are lost."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -171,7 +171,7 @@ class TaskManager(Actor):
             self._tasks.forward(message.attempt, message)
 
     def _on_fatal_error(self, error: task.FatalErrorOccurred) -> None:
-        """End, as Flink's TaskManager process does, and be replaced: the state of the tasks here is unknown."""
+        """Stop and be replaced, as Flink's TaskManager process does: the state of the tasks here is unknown."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
         farewell = registration.DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
@@ -202,7 +202,7 @@ class TaskManager(Actor):
 
     def _on_refused(self) -> None:
         if self._resource_manager.is_with(self.context.sender):
-            # It has given this TaskManager up and started another one.
+            # The ResourceManager has given up this TaskManager and started another one.
             self.context.stop()
             return
         jobs = self._jobs_of(self.context.sender)
@@ -251,7 +251,7 @@ class TaskManager(Actor):
         self._tasks.release_job(job_id)
         self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
-            # If it is alive, it can have its slots again.
+            # If the JobMaster is alive, it can have its slots again.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
             self._job_masters[job_id].tell(self._registration())
         else:
@@ -294,7 +294,7 @@ class TaskManager(Actor):
 
     def _expect_heartbeats(self, target: str, message: registration.AcknowledgeRegistration) -> None:
         self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)
-        # One timer for all, with the shortest interval.
+        # One timer for all JobMasters, with the shortest interval.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
             self._heartbeats.start(self._tick_ms)
@@ -327,7 +327,7 @@ def _unknown_attempt(trigger: checkpoint.TriggerCheckpoint) -> checkpoint.Declin
 class ConfiguredTaskManagers:
     """Creates the props of all TaskManagers of a cluster, each with the same number and size of slots.
 
-    With `total` resources, they create slots of other sizes from unused resources.
+    With `total` resources, the TaskManagers create slots of other sizes from unused resources.
     """
 
     slots: int

@@ -51,7 +51,7 @@ class RunningTask:
 
 
 class RunningTasks:
-    """The Tasks by attempt and by ref; used in the turns of their TaskManager only."""
+    """The Tasks by attempt and by ref. Used in the turns of their TaskManager only."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RunningTasks:
 
     @property
     def keeps_results(self) -> bool:
-        """True if a result outlives its Task here and may still be read."""
+        """True if a result here outlives its Task and may still be read."""
         return not self._partitions.is_empty
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
@@ -109,7 +109,7 @@ class RunningTasks:
             self._refs[attempt].tell(exchange.BuffersResized(buffers=buffers))
 
     def _redistribute_later(self) -> None:
-        # Many Tasks start and end together: all shares are computed once for all of them.
+        # Many Tasks start and end together, so all shares are computed once for all of them.
         if not self._network.is_settled and not self._redistribution_is_due:
             self._redistribution_is_due = True
             self._context.ref.tell(exchange.RedistributionDue())
@@ -153,7 +153,7 @@ class RunningTasks:
                 assert_never(message)
 
     def release_job(self, job_id: JobId) -> None:
-        """Release all results of a job whose JobMaster has gone: no task will read them."""
+        """Release all results of a job whose JobMaster has gone, because no task will read them."""
         for task in self._tasks.values():
             task.is_abandoned = task.is_abandoned or task.job_id == job_id
         self._partitions.release_job(job_id)
@@ -165,19 +165,19 @@ class RunningTasks:
             self._tasks[task].reported_its_end = True
 
     def remove(self, ref: Ref) -> RunningTask | None:
-        """Remove the Task of an ended actor and return it; None if it was no Task."""
+        """Remove the Task of an ended actor and return it, or None if the actor was no Task."""
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
             self._network.unregister_task(ended.attempt)
             self._redistribute_later()
-            # It did not finish: rows already written to these partitions are of no use.
+            # The Task did not finish, so rows already written to these partitions are of no use.
             self._partitions.release(ended.job_id, ended.to_keep)
         return ended
 
 
 def _readable(descriptor: TaskDeploymentDescriptor) -> str:
-    """Return a readable actor name: `map-sink-0.1` is attempt 1 of subtask 0; the caller appends a unique number."""
+    """Return a readable actor name: `map-sink-0.1` is attempt 1 of subtask 0. The caller appends a unique number."""
     words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
     return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"
 
@@ -185,8 +185,8 @@ def _readable(descriptor: TaskDeploymentDescriptor) -> str:
 class PartitionTracker:
     """The results of finished Tasks, which any consumer may read repeatedly.
 
-    A BLOCKING partition is kept from the end of its Task until the JobMaster releases it or has gone. Its rows are in
-    the data plane, which frees them. Follows Flink's NettyShuffleEnvironment and its ResultPartitionManager.
+    A BLOCKING partition is retained from the end of its Task until the JobMaster releases it or has gone. Its rows are
+    in the data plane, which frees them. Follows Flink's NettyShuffleEnvironment and its ResultPartitionManager.
     """
 
     def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
@@ -203,7 +203,6 @@ class PartitionTracker:
         return not self._of_job
 
     def keep(self, job_id: JobId, partitions: Iterable[FinishedPartition]) -> None:
-        """Add the partitions of a finished Task."""
         for finished in partitions:
             self._partitions[finished.descriptor.partition_id] = KeptPartition(finished)
             self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
@@ -215,7 +214,7 @@ class PartitionTracker:
         """Add credit for, or remove, the consumer that sent this message."""
         partition = self._partitions.get(message.partition_id)
         if partition is None:
-            return  # It was released in the meantime.
+            return  # The partition was released meanwhile.
         match message:
             case exchange.AddCredit():
                 self._perform(partition.add_credit(message, self._context.sender))
@@ -223,7 +222,7 @@ class PartitionTracker:
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """Release partitions; they may be unknown here, or only partly written."""
+        """Release partitions, which may be unknown here, or only partly written."""
         released = tuple(partition_ids)
         partitions = self._of_job.get(job_id, {})
         for partition_id in released:
@@ -242,7 +241,7 @@ class PartitionTracker:
         self.release(job_id, self._of_job.get(job_id, {}))
 
     def note(self, released: PartitionsReleased) -> None:
-        """Publish the event if the data plane could not free partitions; they are then freed with the job."""
+        """Publish the event if the data plane could not free partitions. They are then freed with the job."""
         if released.cause is not None:
             self._context.publish(released)
 

@@ -1,4 +1,4 @@
-"""The part of a TaskManager that manages its slots: it carries out the effects of its SlotTable."""
+"""The part of a TaskManager that manages its slots and carries out the effects of its SlotTable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
         self._unacknowledged: dict[JobId, list[ExecutionAttemptId]] = {}
-        """Attempts started since the last acknowledgement to the JobMasters."""
+        """The attempts started since the last acknowledgement to the JobMasters."""
 
     def decide(self, event: slot_table.SlotTableEvent) -> None:
         for effect in self._table.handle(event, self._context.now()):
@@ -47,7 +47,7 @@ class TaskSlots:
             self._tell_job_master(job_id, AcknowledgeDeployments(attempts=tuple(attempts)))
 
     def task_ended(self, ended: RunningTask) -> None:
-        """Free the slot of an ended Task, and report the Task as failed if it died before it reported its end."""
+        """Free the slot of an ended Task. Reports the Task as failed if it died before it reported its end."""
         if not ended.reported_its_end:
             died = slot_table.task_failed(
                 ended.attempt, "TaskLostError", "the actor of the task died without reporting its end"
@@ -96,6 +96,6 @@ class TaskSlots:
                 self._tasks.forward(attempt, message)
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
-        # Without a JobMaster, the attempt does not matter to anyone any more.
+        # Without a JobMaster the state of the attempt is irrelevant.
         if job_id in self._job_masters:
             self._job_masters[job_id].tell(message)

@@ -1,6 +1,7 @@
-"""Answers of an execution attempt's engine. Each names its stage or checkpoint, unless there is only one of its class.
+"""Replies of an execution attempt's engine. Each names its stage or checkpoint, unless there is only one reply of its
+class.
 
-Also the messages inside a bridge: answers with the number of their piece of work, and the progress of work.
+Also the messages inside a bridge: replies with the number of their work, and the progress of work.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from flykka.messages.wire.ref import Ref
 class ChainOpened(Message):
     """bridge -> Task: the chain is ready for stages. `name` is the user's name for it, if it differs from the vertex's.
 
-    If `is_ordered`, an operator has to process one batch after the other. `has_state`: operators keep state between
-    stages; `has_sinks`: the attempt may have to commit. `recovered` has a batch for each `ChannelStateRead`, or None if
-    no row of it is for this subtask.
+    If `is_ordered`, an operator has to process one batch after the other. If `has_state`, operators keep state between
+    stages. If `has_sinks`, the attempt may have to commit. `recovered` has a batch for each `ChannelStateRead`, or None
+    if none of its rows is for this subtask.
     """
 
     is_ordered: bool = False
@@ -34,13 +35,13 @@ class ChainOpened(Message):
 
 @message("attempt.stage_result")
 class StageResult(Message):
-    """bridge -> Task: the result of a stage: batches sent, output staged, and counts; event times in ms, if any.
+    """bridge -> Task: the result of a stage: batches sent, output staged, and counts. Event times are in ms, if any.
 
     For a partitioned source, `partition_times` lists all of its partitions, read or not. `late_rows` were dropped
-    because their windows were closed. `event_time_min` is computed only if the order of rows is watched.
-    `updates_state`: `UpdateState` has to follow. `accumulators` are the attempt's current ones; empty if no rows were
-    processed. `next_timer_ms` is the chain's first processing-time timer, which may have been deleted. `sent` is what
-    functions have sent to their coordinators.
+    because their windows were closed. `event_time_min` is computed only if the order of rows is watched. If
+    `updates_state`, `UpdateState` has to follow. `accumulators` are the attempt's current ones, empty if no rows were
+    processed. `next_timer_ms` is the chain's first processing-time timer, which may have been deleted. `sent` contains
+    the events and values that functions have sent to their coordinators.
     """
 
     stage: int
@@ -95,7 +96,7 @@ class CheckpointCommitted(Message):
 
 @message("attempt.chain_closed")
 class ChainClosed(Message):
-    """bridge -> Task: no work of the attempt runs any more. `failure`: closing its functions failed."""
+    """bridge -> Task: no work of the attempt is running. `failure` is set if closing its functions failed."""
 
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     failure: SerializedThrowable | None = None
@@ -103,14 +104,14 @@ class ChainClosed(Message):
 
 @message("attempt.work_done")
 class WorkDone(Message):
-    """bridge -> Task: the answer to a command without a result."""
+    """bridge -> Task: a command without a result was completed."""
 
     command: Command
 
 
 @message("attempt.work_failed")
 class WorkFailed(Message):
-    """bridge -> Task: a command has failed; only its checkpoint has, unless the failure `ends_attempt`."""
+    """bridge -> Task: a command has failed. Only its checkpoint fails, unless the failure `ends_attempt`."""
 
     command: Command
     cause: SerializedThrowable
@@ -132,7 +133,7 @@ Answer = (
 
 @message("attempt.work_answered")
 class WorkAnswered(Message):
-    """engine -> bridge: the answer to a piece of work, by its number."""
+    """engine -> bridge: the reply to a command, with the number of its work."""
 
     piece: int
     answer: Message
@@ -152,7 +153,7 @@ class ProgressDue(Message):
 
 @value("attempt.work_progress")
 class WorkProgress(Value):
-    """Progress of piece of work number `piece`, started `age_ms` ago: its Spark jobs, and their tasks."""
+    """The progress of the work with the number `piece`, started `age_ms` ago: its Spark jobs, and their tasks."""
 
     piece: int
     what: str
@@ -166,7 +167,7 @@ class WorkProgress(Value):
 
 @message("attempt.progress_seen")
 class ProgressSeen(Message):
-    """engine -> bridge: the progress of the work; `reply_to` is set if it was requested."""
+    """engine -> bridge: the progress of the work. `reply_to` is set if it was requested."""
 
     works: tuple[WorkProgress, ...]
     reply_to: Ref | None = None

@@ -1,8 +1,8 @@
-"""Commands of an execution attempt's state machine to its engine; the bridge calls the engine's method of the same
+"""Commands of an execution attempt's state machine to its engine. The bridge calls the engine's method of the same
 name.
 
 A command has a lane: work of one lane runs in start order, and lanes do not wait for each other. If `survivable` work
-fails, only its checkpoint does. A command is identified by its class and its stage or checkpoint, which its answer
+fails, only its checkpoint fails. A command is identified by its class and its stage or checkpoint, which its reply
 names.
 """
 
@@ -23,7 +23,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 @value("attempt.stage_output")
 class StageOutput(Value):
-    """A batch for output number `output` of the vertex; the batch names its subpartition."""
+    """A batch for output number `output` of the vertex. The batch names its subpartition."""
 
     output: int
     batch: BatchRef
@@ -31,7 +31,7 @@ class StageOutput(Value):
 
 @value("attempt.input_in_flight")
 class InputInFlight(Value):
-    """A batch in flight to input gate number `gate` of the vertex."""
+    """An in-flight batch for input gate number `gate` of the vertex."""
 
     gate: int
     batch: BatchRef
@@ -39,7 +39,7 @@ class InputInFlight(Value):
 
 @value("attempt.staged_output")
 class StagedOutput(Value):
-    """Rows that a sink has written: staged under names that only the sink reads, or, without names, already visible."""
+    """Rows that a sink has written: staged under names that only the sink reads or, without names, already visible."""
 
     operator_id: OperatorId
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class StagedOutput(Value):
 
 @value("attempt.channel_state_part")
 class ChannelStatePart(Value):
-    """In-flight batches to be written to the folder `path`: those of a gate, or of a subpartition of an output."""
+    """In-flight batches to write to the folder `path`: those of a gate, or of a subpartition of an output."""
 
     path: str
     batches: tuple[BatchRef, ...]
@@ -59,9 +59,9 @@ class ChannelStatePart(Value):
 
 @value("attempt.channel_state_read")
 class ChannelStateRead(Value):
-    """Channel state of a checkpoint, to be read as batch `batch_id` of a gate, or of a subpartition of an output.
+    """Channel state of a checkpoint, to read as batch `batch_id` of a gate, or of a subpartition of an output.
 
-    With `key_groups`, only the rows of these are read.
+    With `key_groups`, only the rows of these key groups are read.
     """
 
     batch_id: BatchId
@@ -82,7 +82,7 @@ class Lane(StrEnum):
 
 
 class Command(Message):
-    """Work of the engine, which gets one answer."""
+    """Work of the engine, which gets one reply."""
 
     __slots__ = ()
     lane: ClassVar[Lane]
@@ -98,12 +98,12 @@ class Command(Message):
 
     @property
     def description(self) -> str:
-        """Description of the work for messages and Spark's UI; the name of the chain follows it."""
+        """A description of the work for messages and Spark's UI. The name of the chain follows it."""
         return self.words
 
 
 class StageCommand(Command):
-    """Work of a stage. Stages are numbered from 0; work that uses state runs in this order."""
+    """Work of a stage. Stages are numbered from 0, and work that uses state runs in this order."""
 
     __slots__ = ()
     lane: ClassVar[Lane] = Lane.STAGES
@@ -128,7 +128,7 @@ class CheckpointCommand(Command):
 
 @message("attempt.open_chain")
 class OpenChain(Command):
-    """Task -> bridge: restore the state of the chain (None: start empty), and read the channel state back."""
+    """Task -> bridge: restore the state of the chain (None: start empty), and read back the channel state."""
 
     lane: ClassVar[Lane] = Lane.STAGES
     words: ClassVar[str] = "opening"
@@ -139,7 +139,7 @@ class OpenChain(Command):
 
 @message("attempt.read_splits")
 class ReadSplits(StageCommand):
-    """Task -> bridge: read splits as one batch, and process it."""
+    """Task -> bridge: read splits as one batch, and process the batch."""
 
     stage: int
     splits: tuple[SourceSplit, ...]
@@ -149,10 +149,10 @@ class ReadSplits(StageCommand):
 class ProcessBatch(StageCommand):
     """Task -> bridge: process a batch of input gate `gate`.
 
-    `watermark_ms` is the event time of the attempt when the batch arrived: rows of windows that it has closed are late.
-    `processing_time_ms` is the time at which the stage starts; 0 if no operator uses it. `coalesced` are queued batches
-    that are processed together with the first. `aggregates` are the results of global aggregates that have changed
-    since the last stage.
+    `watermark_ms` is the event time of the attempt when the batch arrived: rows of windows that this watermark has
+    closed are late. `processing_time_ms` is the time at which the stage starts, or 0 if no operator uses it.
+    `coalesced` are queued batches that are processed together with the first batch. `aggregates` are the results of
+    global aggregates that have changed since the last stage.
     """
 
     stage: int
@@ -177,7 +177,7 @@ class UpdateState(StageCommand):
 
 @message("attempt.advance_watermark")
 class AdvanceWatermark(StageCommand):
-    """Task -> bridge: emit the results complete at this watermark. Not sent if windows fire with checkpoints."""
+    """Task -> bridge: emit the results that are complete at this watermark. Not sent if windows fire at checkpoints."""
 
     stage: int
     watermark_ms: int
@@ -186,7 +186,7 @@ class AdvanceWatermark(StageCommand):
 
 @message("attempt.advance_processing_time")
 class AdvanceProcessingTime(StageCommand):
-    """Task -> bridge: fire the timers that are due; `watermark_ms` is the event time of the attempt."""
+    """Task -> bridge: fire the timers that are due. `watermark_ms` is the event time of the attempt."""
 
     stage: int
     processing_time_ms: int
@@ -207,10 +207,10 @@ class HandleOperatorEvents(StageCommand):
 
 @message("attempt.snapshot_state")
 class SnapshotState(StageCommand):
-    """Task -> bridge: take a snapshot of the state at a barrier. `watermark_ms` fires with it; None if nothing does.
+    """Task -> bridge: take a snapshot of the state at a barrier. `watermark_ms` fires with it (None: nothing fires).
 
-    Rows that fire are emitted by this stage if other tasks read them, otherwise by `PrepareCommit`. A savepoint
-    contains all of the state and shares none.
+    If other tasks read the rows that fire, this stage emits them, otherwise `PrepareCommit` does. A savepoint contains
+    all of the state and shares none.
     """
 
     stage: int
@@ -232,7 +232,7 @@ class PrepareCommit(CheckpointCommand):
 
 @message("attempt.write_snapshot")
 class WriteSnapshot(CheckpointCommand):
-    """Task -> bridge: make the snapshot durable; for a savepoint, in its folder with everything that belongs to it."""
+    """Task -> bridge: make the snapshot durable. A savepoint is written to its own folder, with all its files."""
 
     survivable: ClassVar[bool] = True
     checkpoint_id: int
@@ -249,7 +249,7 @@ class DiscardSnapshot(CheckpointCommand):
 
 @message("attempt.commit_checkpoint")
 class CommitCheckpoint(CheckpointCommand):
-    """Task -> bridge: the checkpoint is complete: publish what was prepared up to it."""
+    """Task -> bridge: the checkpoint is complete, so publish the output prepared up to it."""
 
     words: ClassVar[str] = "committing checkpoint"
     checkpoint_id: int
@@ -269,7 +269,7 @@ class HoldBatches(CheckpointCommand):
 
 @message("attempt.write_channel_state")
 class WriteChannelState(CheckpointCommand):
-    """Task -> bridge: make the batches overtaken by the barriers of the checkpoint durable, all parts or none."""
+    """Task -> bridge: make the batches overtaken by the barriers of the checkpoint durable: all parts or none."""
 
     words: ClassVar[str] = "channel state"
     survivable: ClassVar[bool] = True
@@ -306,14 +306,14 @@ Work = (
 
 
 class Control(Message):
-    """A call of the engine that does not block and has no answer."""
+    """A call of the engine that does not block and has no reply."""
 
     __slots__ = ()
 
 
 @message("attempt.release_batches")
 class ReleaseBatches(Control):
-    """Task -> bridge: release batches that `holder` holds; None: all that it holds."""
+    """Task -> bridge: release batches that `holder` holds (None: all that it holds)."""
 
     holder: str
     batch_ids: tuple[BatchId, ...] | None = None

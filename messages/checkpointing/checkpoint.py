@@ -1,4 +1,4 @@
-"""The checkpoint conversation between the coordinator and the tasks."""
+"""The messages between the checkpoint coordinator and the tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class SnapshotType(StrEnum):
-    """The kind of a snapshot (Flink's SnapshotType). A full checkpoint does not refer to earlier state."""
+    """The type of a snapshot (Flink's SnapshotType). A full checkpoint does not refer to earlier state."""
 
     CHECKPOINT = "CHECKPOINT"
     FULL_CHECKPOINT = "FULL_CHECKPOINT"
@@ -49,7 +49,7 @@ class CheckpointDeclineReason(StrEnum):
 class CheckpointFailure(Value):
     """The reason why a checkpoint failed, with its cause, task and TaskManager if known.
 
-    `times` checkpoints have failed in this way since `since_ms`, without a completed one in between.
+    `times` checkpoints have failed in this way since `since_ms`, without a completed checkpoint in between.
     """
 
     reason: CheckpointDeclineReason
@@ -67,7 +67,7 @@ class CheckpointFailure(Value):
         return f"{text} (the same {self.times:,} times since {since:%H:%M:%S})"
 
     def error(self, problem: str) -> SerializedThrowable:
-        """Return the error of a job that fails because of it; `problem` is the beginning of the message."""
+        """Return the error of a job that fails because of this failure. `problem` is the beginning of the message."""
         text = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
         return SerializedThrowable(
             type_name="CheckpointError",
@@ -82,7 +82,7 @@ class CheckpointFailure(Value):
 
 
 class AlignmentType(StrEnum):
-    """The way in which a task aligns the barriers of its channels (Flink's CheckpointOptions.AlignmentType).
+    """The alignment of barriers in a task (Flink's CheckpointOptions.AlignmentType).
 
     A FORCED_ALIGNED barrier came through a channel whose batches cannot be stored as channel state.
     """
@@ -95,11 +95,11 @@ class AlignmentType(StrEnum):
 
 @value("checkpoint.options")
 class CheckpointOptions(Value):
-    """Options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
+    """The options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
 
     A job ends with its final checkpoint: no rows are read after its barrier, and every task finishes when it is
     committed. With `drain`, sources first send the end of their data, and windows fire. An ALIGNED checkpoint becomes
-    unaligned if its barriers have not arrived after `aligned_timeout_ms`; None: never.
+    unaligned if its barriers have not arrived after `aligned_timeout_ms` (None: never).
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
@@ -112,10 +112,10 @@ class CheckpointOptions(Value):
 
 @value("checkpoint.metrics")
 class CheckpointMetrics(Value):
-    """Metrics of one subtask's snapshot; times in ms.
+    """The metrics of one subtask's snapshot. Times are in ms.
 
     `start_delay_ms` is the time from the trigger of the checkpoint until it reached the subtask. Bytes processed are
-    those between the first and the last barrier; bytes persisted are channel state that unaligned barriers have
+    counted between the first and the last barrier. Bytes persisted are channel state that unaligned barriers have
     overtaken.
     """
 
@@ -132,7 +132,7 @@ class CheckpointMetrics(Value):
 
 @value("checkpoint.event_in_flight")
 class OperatorEventInFlight(Value):
-    """An event that a subtask sent before its own snapshot, and that its coordinator received after its snapshot."""
+    """An event that a subtask sent before its own snapshot and its coordinator received after the coordinator's."""
 
     operator_id: OperatorId
     subtask: int
@@ -142,8 +142,8 @@ class OperatorEventInFlight(Value):
 
 @value("checkpoint.coordinator_state")
 class OperatorCoordinatorState(Value):
-    """State of an operator coordinator, as its own msgpack: of a source's split enumerator, or of a user's coordinator
-    with the events that were in flight to it.
+    """The state of an operator coordinator, as its own msgpack: of a source's split enumerator, or of a user's
+    coordinator with the events that were in flight to it.
     """
 
     operator_id: OperatorId
@@ -152,14 +152,14 @@ class OperatorCoordinatorState(Value):
 
 
 class AbstractCheckpointMessage(Message):
-    """A message about a checkpoint of one or several execution attempts; `handle_message` matches on its subclasses."""
+    """A message about a checkpoint of one or several execution attempts. `handle_message` matches on its subclasses."""
 
     __slots__ = ()
 
 
 @message("checkpoint.trigger")
 class TriggerCheckpoint(AbstractCheckpointMessage):
-    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier to your outputs."""
+    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier to all outputs."""
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -170,7 +170,7 @@ class TriggerCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.acknowledge")
 class AcknowledgeCheckpoint(AbstractCheckpointMessage):
-    """Task -> JobMaster -> CheckpointCoordinator: the attempt's snapshot is taken; here are its handles.
+    """Task -> JobMaster -> CheckpointCoordinator: the attempt's snapshot is taken. Contains its handles.
 
     The JobMaster adds the `events` that were in flight to operator coordinators.
     """
@@ -196,7 +196,7 @@ class DeclineCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.notify_complete")
 class NotifyCheckpointComplete(AbstractCheckpointMessage):
-    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit."""
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable, so publish and commit."""
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -228,7 +228,7 @@ class TaskCheckpointMessages(AbstractCheckpointMessage):
 
 @value("checkpoint.master_state")
 class MasterState(Value):
-    """State of a master hook in a checkpoint, as the hook returned it."""
+    """The state of a master hook in a checkpoint, as the hook returned it."""
 
     identifier: str
     data: bytes
@@ -236,7 +236,7 @@ class MasterState(Value):
 
 @message("checkpoint.snapshot_coordinators")
 class SnapshotOperatorCoordinators(Message):
-    """CheckpointCoordinator -> JobMaster: snapshot your operator coordinators before the tasks are triggered."""
+    """CheckpointCoordinator -> JobMaster: snapshot the operator coordinators before the tasks are triggered."""
 
     job_id: JobId
     checkpoint_id: int
@@ -244,7 +244,7 @@ class SnapshotOperatorCoordinators(Message):
 
 @message("checkpoint.coordinators_snapshotted")
 class OperatorCoordinatorsSnapshotted(Message):
-    """JobMaster -> CheckpointCoordinator: the operator coordinators' state; their events to tasks are now held back."""
+    """JobMaster -> CheckpointCoordinator: the operator coordinators' state. Their events to tasks are now held back."""
 
     job_id: JobId
     checkpoint_id: int
@@ -282,10 +282,10 @@ class OperatorMetadata(Value):
 class CompletedCheckpoint(Value):
     """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
 
-    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one
-    per master hook with state. `timestamp_ms` is the time of its trigger, `duration_ms` the time from there to the last
-    acknowledgement. `operators` are all of the job's, in topological order, and `session_settings` those of Spark that
-    the results depend on; both are empty in checkpoints of older versions.
+    `task_states` has one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one per
+    master hook with state. `timestamp_ms` is the time of its trigger, `duration_ms` the time from there to the last
+    acknowledgement. `operators` are all operators of the job, in topological order. `session_settings` are the Spark
+    settings on which the results depend. Both are empty in checkpoints of older versions.
     """
 
     job_id: JobId

@@ -1,6 +1,6 @@
 """Statistics of checkpoints, as the CheckpointCoordinator reports them and as clients get them.
 
-Named as in Flink's CheckpointStatsTracker and its REST API.
+The names are those of Flink's CheckpointStatsTracker and its REST API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CheckpointStatsStatus(StrEnum):
 
 @value("checkpoint_statistics.summary")
 class StatsSummary(Value):
-    """Aggregate over a vertex's subtasks or over checkpoints (Flink's StatsSummaryDto); the average is rounded down."""
+    """An aggregate over a vertex's subtasks or over checkpoints (Flink's StatsSummaryDto). The average is truncated."""
 
     minimum: int
     maximum: int
@@ -89,11 +89,12 @@ class CheckpointReportDue(Message):
 
 @value("checkpoint_statistics.checkpoint")
 class CheckpointStatistics(Value):
-    """A checkpoint: times in ms, sizes in bytes; `incremental_bytes` were written for it, the rest existed before.
+    """A checkpoint. Times are in ms and sizes in bytes; `incremental_bytes` were written for it, the others existed
+    before.
 
-    While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; the sizes
-    of a failed checkpoint are the sums over these. Only a completed one has a path and `vertices`, only a failed one a
-    reason, and a `failure` unless the coordinator aborted it itself.
+    While it is in progress, `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; the sizes
+    of a failed checkpoint are the sums over these subtasks. Only a completed checkpoint has a path and `vertices`. Only
+    a failed one has a reason, and a `failure` unless the coordinator itself aborted it.
     """
 
     checkpoint_id: int
@@ -115,7 +116,7 @@ class CheckpointStatistics(Value):
 
     @property
     def failure_text(self) -> str:
-        """The failure in one line; empty unless it has failed."""
+        """The failure in one line, or an empty text unless the checkpoint has failed."""
         return str(self.failure or self.reason or "")
 
 
@@ -132,7 +133,7 @@ class CheckpointStatsCounts(Value):
 
 @value("checkpoint_statistics.completed")
 class CompletedCheckpointStatsSummary(Value):
-    """Summary over all completed checkpoints of the job, savepoints included."""
+    """A summary of all completed checkpoints of the job, including savepoints."""
 
     duration_ms: StatsSummary
     size_bytes: StatsSummary
@@ -145,7 +146,8 @@ class CompletedCheckpointStatsSummary(Value):
 class CheckpointStatsSnapshot(Message):
     """ExecutionGraphInfoStore -> client: the checkpoints of a job, including those in progress, newest first.
 
-    The latest of a kind is the one with the highest id; `latest_restored` is the id that the job last restored from.
+    The latest checkpoint of each type is the one with the highest id. `latest_restored` is the id from which the job
+    was last restored.
     """
 
     job_id: JobId

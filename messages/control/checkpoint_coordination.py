@@ -1,4 +1,4 @@
-"""Between the JobMaster, its CheckpointCoordinator and the CheckpointCoordinatorDeActivator."""
+"""Messages between the JobMaster, its CheckpointCoordinator and the CheckpointCoordinatorDeActivator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 
 @value("coordination.task")
 class CoordinatedTask(Value):
-    """An execution attempt that takes part in checkpoints; sources are triggered, the others receive barriers.
+    """An execution attempt that takes part in checkpoints. Sources are triggered, all others receive barriers.
 
     A task without pipelined inputs counts as a source.
     """
@@ -30,9 +30,9 @@ class CoordinatedTask(Value):
 
 @message("coordination.tasks_changed")
 class CoordinatedTasks(Message):
-    """JobMaster -> CheckpointCoordinator: these are the current attempts of the job; earlier ones have ended.
+    """JobMaster -> CheckpointCoordinator: these are the current attempts of the job; earlier attempts have ended.
 
-    Sent once per deployment; later state changes follow one by one. Messages to the tasks carry the leader session.
+    Sent once per deployment. Later state changes follow one by one. Messages to the tasks carry the leader session.
     """
 
     job_id: JobId
@@ -51,32 +51,32 @@ class CoordinatedTaskStateChanged(Message):
 
 @message("coordination.start_scheduler")
 class StartCheckpointScheduler(Message):
-    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job runs; trigger periodically."""
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job is running, so trigger periodically."""
 
     job_id: JobId
 
 
 @message("coordination.stop_scheduler")
 class StopCheckpointScheduler(Message):
-    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run; abort pending checkpoints."""
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run, so abort pending checkpoints."""
 
     job_id: JobId
 
 
 @message("coordination.final_checkpoint_request")
 class FinalCheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: every attempt has reported the end of its data; take the final checkpoint."""
+    """JobMaster -> CheckpointCoordinator: every attempt has reached the end of its data; take the final checkpoint."""
 
     job_id: JobId
 
 
 @message("coordination.stop_request")
 class StopCheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: stop the job: take its last checkpoint and retain it.
+    """JobMaster -> CheckpointCoordinator: stop the job by taking its last checkpoint, and retain it.
 
-    With a `target_location` it is a savepoint, whose path `SavepointCompleted` reports. With `drain` the sources send
-    the end of their data before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed`
-    reports that the stop was given up, `SavepointFailed` that the job failed or ended before there was a savepoint.
+    With a `target_location` it is a savepoint, whose path `SavepointCompleted` reports. With `drain` the sources first
+    send the end of their data: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` reports
+    that the stop was given up, `SavepointFailed` that the job failed or ended before there was a savepoint.
     """
 
     job_id: JobId
@@ -87,9 +87,9 @@ class StopCheckpointRequest(Message):
 
 @message("coordination.stop_failed")
 class StopCheckpointFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was aborted; the job continues.
+    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was aborted, and the job continues.
 
-    Without a `checkpoint_id` it was never triggered.
+    Without a `checkpoint_id` the checkpoint was never triggered.
     """
 
     job_id: JobId
@@ -103,7 +103,7 @@ class StopCheckpointFailed(Message):
 class SavepointRequest(Message):
     """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job continues.
 
-    It is answered once, with `SavepointCompleted` or `SavepointFailed` and the same `request_id`.
+    The reply is one `SavepointCompleted` or `SavepointFailed` with the same `request_id`.
     """
 
     job_id: JobId
@@ -113,7 +113,7 @@ class SavepointRequest(Message):
 
 @message("coordination.checkpoint_request")
 class CheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: take a checkpoint now; answered like a `SavepointRequest`."""
+    """JobMaster -> CheckpointCoordinator: take a checkpoint now. The replies are those of `SavepointRequest`."""
 
     job_id: JobId
     request_id: str
@@ -152,8 +152,8 @@ class AbortPendingCheckpoints(Message):
 class RequestRestoreState(Message):
     """JobMaster -> CheckpointCoordinator: send the state from which new attempts start.
 
-    That is the latest completed checkpoint, or else the one at `path`, which becomes the job's first. The answer
-    repeats `version`. Pending checkpoints are aborted, since their attempts have ended. With
+    This is the latest completed checkpoint, or else the checkpoint at `path`, which becomes the job's first. The reply
+    repeats `version`. Pending checkpoints are aborted, because their attempts have ended. With
     `allow_non_restored_state`, state of master hooks that the job does not have is dropped.
     """
 
@@ -165,7 +165,7 @@ class RequestRestoreState(Message):
 
 @message("coordination.restore_state")
 class RestoreState(Message):
-    """CheckpointCoordinator -> JobMaster: start from this checkpoint; None: from the beginning."""
+    """CheckpointCoordinator -> JobMaster: start from this checkpoint (None: from the beginning)."""
 
     job_id: JobId
     checkpoint: CompletedCheckpoint | None
@@ -183,7 +183,7 @@ class RestoreStateFailed(Message):
 
 @message("coordination.too_many_failures")
 class CheckpointFailuresExceeded(Message):
-    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerated; fail the job."""
+    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerated, so fail the job."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -191,8 +191,8 @@ class CheckpointFailuresExceeded(Message):
 
 @message("coordination.stop_checkpointing")
 class StopCheckpointing(Message):
-    """JobMaster -> CheckpointCoordinator: the job has ended in this status; retain or delete its checkpoints, then
-    answer.
+    """JobMaster -> CheckpointCoordinator: the job has ended with this status. Retain or delete its checkpoints, then
+    reply.
 
     With `delete_checkpoints` all are deleted, whatever the retention.
     """
@@ -204,7 +204,7 @@ class StopCheckpointing(Message):
 
 @message("coordination.checkpointing_stopped")
 class CheckpointingStopped(Message):
-    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and those not retained are deleted.
+    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and those that are not retained are deleted.
 
     `retained` are the addresses of the retained checkpoints, oldest first.
     """
@@ -232,7 +232,7 @@ class CheckpointTimedOut(Message):
 
 @message("coordination.master_hooks_triggered")
 class MasterHooksTriggered(Message):
-    """master hooks -> CheckpointCoordinator: all hooks have run for the checkpoint; these are their states."""
+    """master hooks -> CheckpointCoordinator: all hooks have run for the checkpoint. Contains their states."""
 
     checkpoint_id: int
     states: tuple[MasterState, ...] = ()
@@ -264,7 +264,7 @@ class MasterHookRestoreFailed(Message):
 
 @message("coordination.master_hooks_closed")
 class MasterHooksClosed(Message):
-    """master hooks -> CheckpointCoordinator: the hooks are closed; with a cause, one of them may not be."""
+    """master hooks -> CheckpointCoordinator: the hooks are closed. With a cause, one of them may not be."""
 
     cause: SerializedThrowable | None = None
 
@@ -279,9 +279,10 @@ class CheckpointIds(Value):
 
 @message("coordination.checkpoints_recovered")
 class CheckpointsRecovered(Message):
-    """checkpoint store -> CheckpointCoordinator: you are now the owner of the job's checkpoints.
+    """checkpoint store -> CheckpointCoordinator: the receiver is now the owner of the job's checkpoints.
 
-    `completed` are the completed ones, oldest first, and `adopted` is the one of an earlier job that it started from.
+    `completed` are the completed checkpoints, oldest first. `adopted` is the checkpoint of an earlier job from which
+    the job started.
     """
 
     ids: CheckpointIds
@@ -319,7 +320,7 @@ class CheckpointStoreUnavailable(Message):
 
 @message("coordination.checkpoint_store_retry_due")
 class CheckpointStoreRetryDue(Message):
-    """CheckpointCoordinator's timer -> itself: retry the recovery, since the store was unavailable."""
+    """CheckpointCoordinator's timer -> itself: retry the recovery, because the store was unavailable."""
 
 
 @message("coordination.checkpoint_leadership_lost")
@@ -333,7 +334,7 @@ class CheckpointLeadershipLost(Message):
 class MetadataWritten(Message):
     """checkpoint storage -> CheckpointCoordinator: the metadata is durable at `path`, and the checkpoint complete.
 
-    A savepoint is not added to the store unless the job continues from it. `ids` are reserved for later checkpoints.
+    A savepoint is not added to the store unless the job ends with it. `ids` are reserved for later checkpoints.
     """
 
     checkpoint_id: int
@@ -351,7 +352,7 @@ class MetadataWriteFailed(Message):
 
 @message("coordination.metadata_read")
 class MetadataRead(Message):
-    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from."""
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint from which the job should start."""
 
     version: int
     checkpoint: CompletedCheckpoint
@@ -361,7 +362,7 @@ class MetadataRead(Message):
 
 @message("coordination.metadata_read_failed")
 class MetadataReadFailed(Message):
-    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from cannot be read."""
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint from which the job should start cannot be read."""
 
     version: int
     cause: SerializedThrowable
@@ -369,6 +370,6 @@ class MetadataReadFailed(Message):
 
 @message("coordination.disposed")
 class Disposed(Message):
-    """checkpoint storage -> CheckpointCoordinator: the deletion has ended; with a cause, files may remain."""
+    """checkpoint storage -> CheckpointCoordinator: the deletion has ended. With a cause, files may remain."""
 
     cause: SerializedThrowable | None = None

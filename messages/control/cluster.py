@@ -16,7 +16,7 @@ class RequestClusterComponents(Message):
 
 @message("cluster.components")
 class ClusterComponents(Message):
-    """ClusterEntrypoint -> cluster: the current components; their successors will have the same paths."""
+    """ClusterEntrypoint -> cluster: the current components. Their successors will have the same paths."""
 
     resource_manager: Ref
     job_manager: Ref

@@ -1,4 +1,4 @@
-"""Values that a JobManager leaves in a store for the next leader, and the messages of the leader election.
+"""Values that a JobManager stores for the next leader, and the messages of the leader election.
 
 A leader's messages carry its session, and a receiver drops those of a former leader: see `kernel.leader_session`.
 """
@@ -14,7 +14,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 @value("high_availability.leader_session")
 class LeaderSession(Value):
-    """The session that may write: every write expects to find its own session there."""
+    """The session that may write. Every write expects to find its own session in the store."""
 
     leader_session_id: LeaderSessionId
 
@@ -30,7 +30,7 @@ class LeaderInformation(Value):
 
 @value("high_availability.application_run")
 class ApplicationRun(Value):
-    """A run of an application, possibly by several drivers in turn; concluded if the application has ended in order."""
+    """A run of an application, possibly by several drivers in turn. Concluded if the application ended normally."""
 
     run_id: str
     is_concluded: bool = False
@@ -41,7 +41,7 @@ class SubmittedJobGraph(Value):
     """An accepted job, with everything that its JobMaster needs.
 
     `driver` is the process that has its code. `starts` counts its earlier JobMasters, so that attempt numbers never
-    repeat. `resource_requirements` are those that a client has set while the job ran; None if no client has.
+    repeat. `resource_requirements` were set by a client while the job ran (None: by no client).
     """
 
     job_graph: JobGraph
@@ -77,9 +77,9 @@ class NextCheckpointId(Value):
 
 @message("leader.grant")
 class GrantLeadership(Message):
-    """leader election -> JobManager: you lead, under this session, until it is revoked.
+    """leader election -> JobManager: the receiver leads, under this session, until it is revoked.
 
-    `waited_for` is the run of the application that was in progress when you started to wait.
+    `waited_for` is the run of the application that was in progress when the JobManager started to wait.
     """
 
     leader_session_id: LeaderSessionId
@@ -88,7 +88,7 @@ class GrantLeadership(Message):
 
 @message("leader.revoke")
 class RevokeLeadership(Message):
-    """leader election -> JobManager: you no longer lead under this session; another process may lead already."""
+    """leader election -> JobManager: the receiver no longer leads under this session; another process may lead."""
 
     leader_session_id: LeaderSessionId
 
@@ -97,7 +97,7 @@ class RevokeLeadership(Message):
 class JobManagerLeaderAddress(Message):
     """JobManager -> TaskManagers: the JobManager at `address` leads, under this session.
 
-    Existing JobMasters belong to a former leader. Without an address there is no known leader.
+    Existing JobMasters belong to a former leader. Without an address no leader is known.
     """
 
     address: str | None = None

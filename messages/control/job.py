@@ -1,4 +1,4 @@
-"""Between clients, the JobManager and JobMasters: submission, status, cancellation, and changes sent to listeners."""
+"""Messages between clients, the JobManager and JobMasters: submission, status, cancellation, and changes of jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ListeningBehaviour(StrEnum):
 class SubmitJob(Message):
     """client -> JobManager: run this graph.
 
-    `restore_path` is a checkpoint or savepoint to start from; with `allow_non_restored_state`, its state of operators
+    `restore_path` is a checkpoint or savepoint to start from. With `allow_non_restored_state`, its state of operators
     that the job does not have is dropped.
     """
 
@@ -52,16 +52,16 @@ class SubmitJob(Message):
 
 @message("job.submit_success")
 class JobSubmitSuccess(Message):
-    """JobManager -> client: accepted and persisted, and the checkpoint to start from fits; scheduling follows."""
+    """JobManager -> client: the job is accepted and persisted, and the checkpoint to start from fits."""
 
     job_id: JobId
 
 
 @message("job.result_success")
 class JobResultSuccess(Message):
-    """JobManager -> client: the job has FINISHED; if it was stopped, its last checkpoint is kept.
+    """JobManager -> client: the job has FINISHED. If it was stopped, its last checkpoint is retained.
 
-    `is_earlier`: the job had already ended when it was submitted, and this submission has run nothing.
+    If `is_earlier`, the job had already ended when it was submitted, and this submission has run nothing.
     """
 
     job_id: JobId
@@ -74,7 +74,7 @@ class JobResultSuccess(Message):
 class JobResultFailure(Message):
     """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`).
 
-    `checkpoint_path` is the newest checkpoint that is kept, or None. For `is_earlier` see `JobResultSuccess`.
+    `checkpoint_path` is the newest retained checkpoint, or None. For `is_earlier` see `JobResultSuccess`.
     """
 
     job_id: JobId
@@ -86,9 +86,9 @@ class JobResultFailure(Message):
 
 @message("job.register_client")
 class RegisterJobClient(Message):
-    """client -> JobManager -> JobMaster: send me the current state of this job, and all changes from now on.
+    """client -> JobManager -> JobMaster: send the client the current state of this job, and all later changes.
 
-    A client that is registered already receives nothing twice. For an ended job the answer is its result.
+    A client that is already registered receives nothing twice. For an ended job the reply is its result.
     """
 
     job_id: JobId
@@ -98,7 +98,7 @@ class RegisterJobClient(Message):
 
 @message("job.register_client_success")
 class RegisterJobClientSuccess(Message):
-    """JobManager or JobMaster -> client: you are subscribed to the job, and its current state has been sent to you."""
+    """JobManager or JobMaster -> client: the client is subscribed to the job, and its current state was sent."""
 
     job_id: JobId
 
@@ -113,7 +113,7 @@ class RequestJob(Message):
 
 @message("job.found")
 class JobFound(Message):
-    """JobManager, ExecutionGraphInfoStore -> client: the job; the JobManager only knows jobs that have not ended."""
+    """JobManager, ExecutionGraphInfoStore -> client: the job. The JobManager only knows jobs that have not ended."""
 
     job_id: JobId
     job_graph: JobGraph
@@ -121,7 +121,7 @@ class JobFound(Message):
 
 @message("job.not_found")
 class JobNotFound(Message):
-    """JobManager -> client: there is no job of this id, or it has ended."""
+    """JobManager -> client: there is no job with this id, or it has ended."""
 
     job_id: JobId
 
@@ -141,9 +141,9 @@ class CancelJob(Message):
 
 @message("job.report_client_heartbeat")
 class ReportJobClientHeartbeat(Message):
-    """client -> JobManager: I am alive; assume that I am dead after `expired_timestamp_ms` (ms since the epoch).
+    """client -> JobManager: the client is alive, and counts as dead after `expired_timestamp_ms` (ms since the epoch).
 
-    With a `reply_to` the client is told whether the job exists.
+    With a `reply_to` the client is notified whether the job exists.
     """
 
     job_id: JobId
@@ -153,7 +153,7 @@ class ReportJobClientHeartbeat(Message):
 
 @message("job.client_heartbeat_noted")
 class JobClientHeartbeatAccepted(Message):
-    """JobManager -> client: the job exists, and continues until then."""
+    """JobManager -> client: the job exists, and continues until this time."""
 
     job_id: JobId
 
@@ -187,7 +187,7 @@ class CancellationFailure(Message):
 
 @message("job.stop")
 class StopJob(Message):
-    """client -> JobManager -> JobMaster: take a last checkpoint, publish its rows, keep it, and finish.
+    """client -> JobManager -> JobMaster: take a last checkpoint, publish its rows, retain it, and finish.
 
     With a `savepoint_directory` it is a savepoint, in a new folder of that directory. With `drain` event time first
     advances to its end, so that every window fires.
@@ -201,7 +201,7 @@ class StopJob(Message):
 
 @message("job.stopping_success")
 class StoppingSuccess(Message):
-    """JobManager -> client: the job was stopped and has FINISHED; its last checkpoint is kept."""
+    """JobManager -> client: the job was stopped and has FINISHED. Its last checkpoint is retained."""
 
     job_id: JobId
     checkpoint_path: str = ""
@@ -243,10 +243,10 @@ class TriggerSavepointFailure(Message):
 
 
 class CheckpointType(StrEnum):
-    """The kind of a requested checkpoint (Flink's CheckpointType).
+    """The type of a requested checkpoint (Flink's CheckpointType).
 
-    A FULL one writes all state again and does not refer to earlier state; later checkpoints may refer to it. All others
-    are INCREMENTAL, and so is a CONFIGURED one.
+    A FULL checkpoint writes all state again and does not refer to earlier state; later checkpoints may refer to it. All
+    others are INCREMENTAL, including a CONFIGURED one.
     """
 
     CONFIGURED = "CONFIGURED"
@@ -309,7 +309,7 @@ class ExecutionStateChanged(Message):
 class CheckpointCompleted(Message):
     """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete.
 
-    Later attempts start from it if it `is_retained`; savepoints are not.
+    If `is_retained`, later attempts start from it; savepoints are not retained.
     """
 
     job_id: JobId
@@ -326,7 +326,7 @@ class CheckpointCompleted(Message):
 class CheckpointAborted(Message):
     """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was aborted.
 
-    Without a `failure` the coordinator aborted it itself, for example because the job restarts.
+    Without a `failure` the coordinator itself aborted it, for example because the job restarts.
     """
 
     job_id: JobId
@@ -374,6 +374,6 @@ class MetricsReported(Message):
 
 @message("job.add_listener")
 class AddJobListener(Message):
-    """listener -> JobClientActor: forward everything known about the job to me, and everything received from now on."""
+    """listener -> JobClientActor: forward to the listener everything known about the job, and everything to come."""
 
     listener: Ref

@@ -14,7 +14,7 @@ class JobGraphAccepted(Message):
     """data plane and storage -> JobManager: the code of the graph is present, and the graph is stored.
 
     `master_hooks` are the identifiers of the user's master hooks, `starts` the number of earlier JobMasters of the job.
-    `labels_failures`: the user has registered failure enrichers.
+    `labels_failures` is True if the user has registered failure enrichers.
     """
 
     job_id: JobId
@@ -36,10 +36,10 @@ class JobGraphRefused(Message):
 
 @message("job_control.ended")
 class JobEnded(Message):
-    """JobMaster -> JobManager: the job has ended, and nothing of it runs or waits any more.
+    """JobMaster -> JobManager: the job has ended, and none of its work is running or waiting.
 
-    `checkpoint_path` is the newest checkpoint that is kept, or None. With `deletes_checkpoints` its checkpoints are
-    deleted whatever the retention.
+    `checkpoint_path` is the newest retained checkpoint, or None. With `deletes_checkpoints` its checkpoints are deleted
+    whatever the retention.
     """
 
     job_id: JobId
@@ -67,7 +67,7 @@ class RecordResultDue(Message):
 
 @message("job_control.attempts_ended")
 class JobAttemptsEnded(Message):
-    """data plane -> JobMaster: no attempt of the job runs any more; with a cause, one may."""
+    """data plane -> JobMaster: no attempt of the job is running. With a cause, one may be."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -75,7 +75,7 @@ class JobAttemptsEnded(Message):
 
 @message("job_control.data_released")
 class JobDataReleased(Message):
-    """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be.
+    """data plane -> JobMaster or JobManager: all data of the job is released. With a cause, some may remain.
 
     If it acts for a dead JobMaster, the JobManager also gets the newest checkpoint of the job.
     """
@@ -151,7 +151,7 @@ class SavepointLocationRefused(Message):
 
 @message("job_control.savepoint_discarded")
 class SavepointDiscarded(Message):
-    """savepoint storage -> JobMaster: the files of a failed savepoint are deleted; with a cause, some may remain."""
+    """savepoint storage -> JobMaster: the files of a failed savepoint are deleted. With a cause, some may remain."""
 
     location: str
     cause: SerializedThrowable | None = None
@@ -168,10 +168,10 @@ class JobVerticesFinalized(Message):
 
 @value("job_control.job_run")
 class JobRun(Value):
-    """The last run of the jobs of one name, as recorded in their checkpoint directory for the next run.
+    """The last run of the jobs with one name, as recorded in their checkpoint directory for the next run.
 
-    It started from `restore_path` (None: from the beginning of its input). `status` is None until it has ended; then
-    `checkpoint_path` is the newest checkpoint that is kept, or the savepoint of its stop.
+    The run started from `restore_path` (None: from the beginning of its input). `status` is None until the run has
+    ended. Then `checkpoint_path` is the newest retained checkpoint, or the savepoint with which the job was stopped.
     """
 
     job_id: JobId

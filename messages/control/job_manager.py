@@ -12,23 +12,23 @@ from flykka.messages.wire.ref import Ref
 
 @message("job_manager.contending")
 class LeadershipContended(Message):
-    """leader election -> JobManager: you take part in the election, and will be notified when you lead."""
+    """leader election -> JobManager: the receiver takes part in the election, and will be notified when it leads."""
 
 
 @message("job_manager.election_failed")
 class LeaderElectionFailed(Message):
-    """leader election -> JobManager: you will never lead, since the store cannot be used."""
+    """leader election -> JobManager: the receiver will never lead, because the store cannot be used."""
 
     cause: SerializedThrowable
 
 
 @message("job_manager.recovered")
 class JobsRecovered(Message):
-    """store -> JobManager: what the leader of this session starts with.
+    """store -> JobManager: the stored jobs and results, with which the leader of this session starts.
 
-    `jobs` are those to continue; `bound` are the ids of those whose code is already loaded in this process. `ended` are
-    results, whose jobs may not have been cleaned up yet. A concluded `run` is one whose results clients have waited
-    for.
+    `jobs` are the jobs to continue. `bound` are the ids of those whose code is already loaded in this process. `ended`
+    are results, whose jobs may not have been cleaned up yet. If `run` is concluded, clients have waited for its
+    results.
     """
 
     leader_session_id: LeaderSessionId
@@ -67,7 +67,7 @@ class JobAlreadyEnded(Message):
 
 @message("job_manager.result_looked_for")
 class JobResultLookedUp(Message):
-    """store -> JobManager: the result of the job that `client` asks for; None if it is unknown."""
+    """store -> JobManager: the result of the job for which `client` asks, or None if it is unknown."""
 
     job_id: JobId
     client: Ref
@@ -78,7 +78,7 @@ class JobResultLookedUp(Message):
 class JobMasterReleased(Message):
     """data plane and store -> JobManager: a dead JobMaster's remaining work has ended.
 
-    `end` is the end of its job, if it had ended; `checkpoint_path` the newest checkpoint of the job.
+    `end` is the end of its job, if the job had ended. `checkpoint_path` is the newest checkpoint of the job.
     """
 
     job_id: JobId
@@ -89,7 +89,7 @@ class JobMasterReleased(Message):
 
 @message("job_manager.put_away")
 class JobArchived(Message):
-    """store -> JobManager: the result of the job is recorded, and everything else of it is removed."""
+    """store -> JobManager: the result of the job is recorded, and everything else of the job is removed."""
 
     end: JobEnded
 
@@ -104,9 +104,9 @@ class JobArchiveFailed(Message):
 
 @message("job_manager.request_run")
 class RequestApplicationRun(Message):
-    """client -> JobManager: when you lead, send the current run of the application.
+    """client -> JobManager: send the current run of the application as soon as the receiver leads.
 
-    With `begins_new`, a new run replaces a concluded one that is kept for clients waiting for its results.
+    With `begins_new`, a new run replaces a concluded run that is retained for clients waiting for its results.
     """
 
     reply_to: Ref

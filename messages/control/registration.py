@@ -1,6 +1,6 @@
 """Registration of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster, and heartbeats.
 
-Heartbeats overtake all other messages in the mailboxes of these three, so that a busy actor does not count as dead.
+Heartbeats overtake all other messages in the mailboxes of these actors, so that a busy actor does not count as dead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flykka.messages.wire.ref import Ref
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """A slot as its TaskManager knows it, and its size; without an allocation it is free.
+    """A slot as its TaskManager knows it, and its size. Without an allocation it is free.
 
     A dynamic slot was created with the size of a request, and is removed when it is free.
     """
@@ -30,7 +30,7 @@ class SlotStatus(Value):
 class SlotReport(Value):
     """All slots of a TaskManager, which is the authority on them.
 
-    If it has declared its resources, they are `total`: unused resources can become slots of other sizes.
+    `total` are its resources, if it has declared them. Unused resources can become slots of other sizes.
     """
 
     slots: tuple[SlotStatus, ...]
@@ -39,7 +39,7 @@ class SlotReport(Value):
 
 @message("registration.task_manager")
 class RegisterTaskManager(Message):
-    """TaskManager -> ResourceManager, and -> JobMaster: register me.
+    """TaskManager -> ResourceManager, and -> JobMaster: register the sender.
 
     Only the ResourceManager gets the slot report, and the memory for in-flight batches if it is bounded.
     """
@@ -52,9 +52,9 @@ class RegisterTaskManager(Message):
 
 @message("registration.acknowledge")
 class AcknowledgeRegistration(ControlMessage):
-    """ResourceManager or JobMaster -> TaskManager: registered; I send under this session. Intervals in ms.
+    """ResourceManager or JobMaster -> TaskManager: registered; the sender uses this session. Intervals are in ms.
 
-    The TaskManager sends under the session of this registration while it lasts; by default under the leader's session.
+    While the registration lasts, the TaskManager sends under its session, by default under the leader's session.
     """
 
     leader_session_id: LeaderSessionId
@@ -73,7 +73,7 @@ class RefuseRegistration(Message):
 
 @message("registration.job_master")
 class RegisterJobMaster(Message):
-    """JobMaster -> ResourceManager: I lead this job and will request slots."""
+    """JobMaster -> ResourceManager: the sender leads this job and will request slots."""
 
     job_id: JobId
     leader_session_id: LeaderSessionId
@@ -82,28 +82,29 @@ class RegisterJobMaster(Message):
 
 @message("registration.job_master_success")
 class JobMasterRegistrationSuccess(ControlMessage):
-    """ResourceManager -> JobMaster: registered; both of us send under this session."""
+    """ResourceManager -> JobMaster: registered; both actors send under this session."""
 
     leader_session_id: LeaderSessionId
 
 
 @message("registration.disconnect_job_master")
 class DisconnectJobMaster(Message):
-    """JobMaster -> ResourceManager and TaskManagers: the job has ended; remove me and free my slots."""
+    """JobMaster -> ResourceManager and TaskManagers: the job has ended, so remove the sender and free its slots."""
 
     job_id: JobId
 
 
 @message("registration.disconnect_resource_manager")
 class DisconnectResourceManager(Message):
-    """ResourceManager -> JobMaster: your heartbeats timed out; register again if you still lead the job."""
+    """ResourceManager -> JobMaster: the receiver's heartbeats timed out. It must register again if it leads."""
 
     job_id: JobId
 
 
 @message("registration.disconnect_task_manager")
 class DisconnectTaskManager(Message):
-    """TaskManager -> ResourceManager and JobMasters: I disconnect for this cause; the tasks and slots here are lost.
+    """TaskManager -> ResourceManager and JobMasters: the sender disconnects for this cause. Its tasks and slots are
+    lost.
 
     With `will_return` it only ends its connection to the receiver, whose heartbeats timed out, and registers again.
     """
@@ -115,26 +116,26 @@ class DisconnectTaskManager(Message):
 
 @message("registration.resource_manager_leader_address")
 class ResourceManagerLeaderAddress(Message):
-    """ResourceManager -> TaskManagers that started before it: I lead from now on; register here."""
+    """ResourceManager -> TaskManagers that started before it: the sender now leads, so register there."""
 
     resource_manager: Ref
 
 
 @message("registration.due")
 class RegistrationDue(Message):
-    """TaskManager's or JobMaster's timer -> itself: no ResourceManager has acknowledged me yet; register again."""
+    """TaskManager's or JobMaster's timer -> itself: no ResourceManager has acknowledged; register again."""
 
 
 @message("registration.ask_for_release")
 class AskForRelease(Message):
-    """ResourceManager -> TaskManager: you are idle; can you be released (canBeReleased of Flink)?"""
+    """ResourceManager -> TaskManager: the receiver is idle; can it be released (canBeReleased of Flink)?"""
 
     idle_period: int
 
 
 @message("registration.release_answer")
 class ReleaseAnswer(Message):
-    """TaskManager -> ResourceManager: I can be released, or I hold results that are still read."""
+    """TaskManager -> ResourceManager: the sender can be released, or it holds results that are still being read."""
 
     task_manager_id: TaskManagerId
     idle_period: int
@@ -143,7 +144,7 @@ class ReleaseAnswer(Message):
 
 @message("registration.release_task_manager")
 class ReleaseTaskManager(Message):
-    """ResourceManager -> TaskManager: you are not needed any more; end when your tasks have ended."""
+    """ResourceManager -> TaskManager: the receiver is no longer needed, and ends when its tasks have ended."""
 
 
 @message("registration.start_up_period_elapsed")

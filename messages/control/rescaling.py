@@ -28,9 +28,9 @@ class JobResourceRequirements(Value):
 
 @message("rescaling.update_requirements")
 class UpdateJobResourceRequirements(Message):
-    """client -> JobManager -> JobMaster: set the bounds of these vertices; others keep theirs.
+    """client -> JobManager -> JobMaster: set the bounds of these vertices. Other vertices keep theirs.
 
-    The answer is `JobResourceRequirementsUpdated` when they are stored, after which the job is rescaled, or
+    The reply is `JobResourceRequirementsUpdated` when the bounds are stored, after which the job is rescaled, or
     `JobResourceRequirementsRefused`.
     """
 
@@ -41,7 +41,7 @@ class UpdateJobResourceRequirements(Message):
 
 @message("rescaling.request_requirements")
 class RequestJobResourceRequirements(Message):
-    """client -> JobManager -> JobMaster: return the bounds of all vertices; answered like an update."""
+    """client -> JobManager -> JobMaster: return the bounds of all vertices. The replies are those of an update."""
 
     job_id: JobId
     client: Ref
@@ -49,9 +49,9 @@ class RequestJobResourceRequirements(Message):
 
 @message("rescaling.requirements_updated")
 class JobResourceRequirementsUpdated(Message):
-    """JobMaster -> JobManager -> client: these are the bounds of all vertices; they outlive the JobMaster.
+    """JobMaster -> JobManager -> client: these are the bounds of all vertices, which outlive the JobMaster.
 
-    `is_new` is False if this answers a `RequestJobResourceRequirements`.
+    `is_new` is False if this is the reply to a `RequestJobResourceRequirements`.
     """
 
     job_id: JobId
@@ -71,7 +71,7 @@ class JobResourceRequirementsRefused(Message):
 
 @message("rescaling.requirements_stored")
 class JobResourceRequirementsStored(Message):
-    """store -> JobMaster: the bounds are stored for the job's next JobMaster; with a cause, they are not."""
+    """store -> JobMaster: the bounds are stored for the job's next JobMaster. With a cause, they are not."""
 
     requirements: JobResourceRequirements
     cause: SerializedThrowable | None = None
@@ -99,7 +99,7 @@ class VertexParallelismInfo(Value):
 
 @message("rescaling.parallelism_changed")
 class JobParallelismChanged(Message):
-    """JobMaster -> listeners: the vertices now have this parallelism; all former attempts have ended."""
+    """JobMaster -> listeners: the vertices now have this parallelism. All former attempts have ended."""
 
     job_id: JobId
     vertices: tuple[VertexParallelismInfo, ...]
@@ -159,7 +159,7 @@ class SchedulerState(StrEnum):
 
 @value("rescaling.scheduler_state_span")
 class SchedulerStateSpan(Value):
-    """The time that the scheduler spent in a state during a rescale; `left_ms` is None if it still is in it."""
+    """The time that the scheduler spent in a state during a rescale. `left_ms` is None if it is still in that state."""
 
     state: SchedulerState
     entered_ms: int
@@ -196,7 +196,7 @@ class Rescale(Value):
 
     @property
     def terminal_state(self) -> RescaleTerminalState | None:
-        """The kind of its end; None while it is in progress."""
+        """The outcome of the rescale, or None while it is in progress."""
         return None if self.reason is None else self.reason.terminal_state
 
 
@@ -218,7 +218,7 @@ class RequestRescales(Message):
 
 @message("rescaling.rescales")
 class RescalesSnapshot(Message):
-    """ExecutionGraphInfoStore -> client: the last rescales of a job, oldest first, and the counts of all."""
+    """ExecutionGraphInfoStore -> client: the last rescales of a job, oldest first, and the counts of all rescales."""
 
     job_id: JobId
     rescales: tuple[Rescale, ...] = ()

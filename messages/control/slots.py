@@ -43,9 +43,9 @@ class AllocateSlot(Message):
 
 @message("slots.allocate_confirmed")
 class AllocateSlotConfirmed(Message):
-    """TaskManager -> ResourceManager: the slot is allocated and is being offered; `cut` is the size of a new one.
+    """TaskManager -> ResourceManager: the slot is allocated and is being offered. `cut` is the size of a new slot.
 
-    A ResourceManager that has stopped waiting for the answer does not know a new slot.
+    A ResourceManager that has stopped waiting for the reply does not know the new slot.
     """
 
     slot_id: SlotId
@@ -56,7 +56,7 @@ class AllocateSlotConfirmed(Message):
 
 @message("slots.allocate_refused")
 class AllocateSlotRefused(Message):
-    """TaskManager -> ResourceManager: the slot is not free; trust my slot report."""
+    """TaskManager -> ResourceManager: the slot is not free. The slot report shows its state."""
 
     slot_id: SlotId
     allocation_id: AllocationId
@@ -74,7 +74,7 @@ class SlotOffer(Value):
 
 @message("slots.offer_slots")
 class OfferSlots(Message):
-    """TaskManager -> JobMaster: these slots are yours. A repeated offer has the same number."""
+    """TaskManager -> JobMaster: these slots are allocated to the receiver. A repeated offer has the same number."""
 
     task_manager_id: TaskManagerId
     offers: tuple[SlotOffer, ...]
@@ -83,7 +83,7 @@ class OfferSlots(Message):
 
 @message("slots.offer_timed_out")
 class OfferTimedOut(Message):
-    """TaskManager's timer -> itself: the JobMaster has not answered this offer."""
+    """TaskManager's timer -> itself: the JobMaster has not replied to this offer."""
 
     job_id: JobId
     offer: int
@@ -98,7 +98,7 @@ class SlotTimedOut(Message):
 
 @message("slots.accept")
 class AcceptSlots(Message):
-    """JobMaster -> TaskManager: these allocations of the offer with this number are accepted, the others are not."""
+    """JobMaster -> TaskManager: of the offer with this number, only these allocations are accepted."""
 
     job_id: JobId
     accepted: tuple[AllocationId, ...]
@@ -122,7 +122,7 @@ class SlotAvailable(Message):
 
 @message("slots.request_failed")
 class SlotRequestFailed(Message):
-    """ResourceManager -> JobMaster: the allocation has failed; if it `is_unfulfillable`, no slot can ever fulfil it."""
+    """ResourceManager -> JobMaster: the allocation has failed. If `is_unfulfillable`, no slot can ever fulfil it."""
 
     allocation_id: AllocationId
     reason: str
@@ -131,7 +131,7 @@ class SlotRequestFailed(Message):
 
 @message("slots.fail")
 class FailSlot(Message):
-    """TaskManager -> JobMaster: you claim this slot of mine, but I have no such allocation (Flink's failSlot)."""
+    """TaskManager -> JobMaster: the receiver claims this slot, but has no such allocation here (Flink's failSlot)."""
 
     task_manager_id: TaskManagerId
     allocation_id: AllocationId

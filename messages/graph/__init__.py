@@ -1,4 +1,4 @@
 """The job graph, and the settings of a job that are part of it.
 
-Not here: how it is built (`actors/machines/job_graph`).
+Not here: how the job graph is built (`actors/machines/job_graph`).
 """

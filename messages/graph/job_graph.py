@@ -13,7 +13,7 @@ class CheckpointFailureReason(StrEnum):
     """The causes of failed checkpoints that can be tolerated separately, with Flink's names.
 
     A task could not write its state (ASYNC_EXCEPTION) or take part (DECLINED), a checkpoint exceeded its timeout
-    (EXPIRED), its metadata could not be written (FINALIZE), a master hook met an OSError (IO_EXCEPTION), or a
+    (EXPIRED), its metadata could not be written (FINALIZE), a master hook raised an OSError (IO_EXCEPTION), or a
     checkpoint could not start for another reason (TRIGGER). Only TRIGGER is tolerated by default.
     """
 
@@ -26,12 +26,12 @@ class CheckpointFailureReason(StrEnum):
 
 
 UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
-"""Failed checkpoints never fail the job (Flink's UNLIMITED_TOLERABLE_FAILURE_NUMBER)."""
+"""The limit with which failed checkpoints never fail the job (Flink's UNLIMITED_TOLERABLE_FAILURE_NUMBER)."""
 
 
 @value("job_graph.tolerable_failures")
 class TolerableFailures(Value):
-    """Number of consecutive checkpoints that may fail for one reason, in addition to those for other reasons."""
+    """The number of checkpoints that may fail in a row for one reason, counted separately from other reasons."""
 
     reason: CheckpointFailureReason
     number: int
@@ -39,7 +39,7 @@ class TolerableFailures(Value):
 
 @value("job_graph.no_restart")
 class NoRestartStrategyConfiguration(Value):
-    """The first failure fails the job."""
+    """Never restarts: the first failure fails the job."""
 
 
 @value("job_graph.restart_strategy")
@@ -65,7 +65,7 @@ class ExponentialDelayRestartStrategyConfiguration(Value):
 
     The delay is multiplied by `backoff_multiplier`, varied by up to `jitter_factor` of itself (0 to 1), and reset when
     the job has run for `reset_backoff_threshold_ms` longer than the delay. A job that fails `max_same_failures` times
-    with the same failure, without a completed checkpoint in between, is not restarted (None: it is).
+    with the same failure, without a completed checkpoint in between, is not restarted (None: it is restarted).
     """
 
     initial_backoff_ms: int
@@ -105,7 +105,7 @@ class OperatorKind(StrEnum):
 
     @property
     def is_local(self) -> bool:
-        """True for the part of another operator that runs before the exchange; users do not see it."""
+        """True for the part of another operator that runs before the exchange and is hidden from users."""
         return self in (
             OperatorKind.LOCAL_INPUT,
             OperatorKind.LOCAL_WINDOW_AGGREGATE,
@@ -146,17 +146,18 @@ class OperatorKind(StrEnum):
 
     @property
     def coalesces(self) -> bool:
-        """True if queued batches may be merged into one: each costs a Spark job, and their boundaries do not matter.
+        """True if queued batches may be merged into one, because each costs a Spark job and their boundaries do not
+        matter.
 
         Windows and joins store batches that were prepared before the exchange unchanged, without a job. Operators that
-        create watermarks emit one after each batch.
+        create watermarks emit a watermark after each batch.
         """
         excluded = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN, OperatorKind.REGULAR_JOIN)
         return not self.makes_watermarks and self not in excluded
 
 
 class ShipStrategy(StrEnum):
-    """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+    """The distribution of an edge's batches to the consuming subtasks (Flink's StreamPartitioner).
 
     FORWARD and RESCALE lead to the neighbouring subtasks only, all others to every subtask.
     """
@@ -173,7 +174,7 @@ class ShipStrategy(StrEnum):
 class ResultPartitionType(StrEnum):
     """The type of an output: read while it is written, or afterwards (Flink's ResultPartitionType).
 
-    An approximate one continues when its reader has failed, and gives the next reader what is produced from then on.
+    An approximate output continues when its reader has failed. The next reader gets only later batches.
     """
 
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
@@ -182,10 +183,10 @@ class ResultPartitionType(StrEnum):
 
 
 class JobType(StrEnum):
-    """The type of a job: it processes an unbounded stream, or a bounded input stage by stage (Flink's JobType).
+    """The type of a job: processes an unbounded stream, or a bounded input stage by stage (Flink's JobType).
 
-    In a BATCH job, a task without a sink finishes when it has read its input; tasks with sinks wait for the job's only
-    checkpoint, with which it ends.
+    In a BATCH job, a task without a sink finishes when it has read its input. Tasks with sinks wait for the job's only
+    checkpoint, with which the job ends.
     """
 
     STREAMING = "STREAMING"
@@ -221,7 +222,7 @@ class FiringMode(StrEnum):
 
 
 class MonotonyViolationHandler(StrEnum):
-    """The reaction of a source with ascending event times to a decreasing one (as in Flink)."""
+    """The reaction of a source with ascending event times to a decreasing event time (as in Flink)."""
 
     IGNORE = "IGNORE"
     LOG = "LOG"
@@ -229,9 +230,9 @@ class MonotonyViolationHandler(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """The fate of the last checkpoints when a job is cancelled or fails.
+    """The retention of the last checkpoints when a job is cancelled or fails.
 
-    A finished job only keeps the checkpoint that it was stopped with.
+    A finished job retains only the checkpoint with which it was stopped.
     """
 
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
@@ -241,7 +242,7 @@ class ExternalizedCheckpointRetention(StrEnum):
 
 @value("job_graph.operator_ref")
 class OperatorRef(Value):
-    """An operator by its uid; the fingerprint identifies the kind of code that it is bound to."""
+    """An operator by its uid. The fingerprint identifies the kind of code to which it is bound."""
 
     uid: str
     fingerprint: str
@@ -249,11 +250,11 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """An operator of a chain. `input_operator` is the index of the operator in the chain that it reads; None reads the
-    gates.
+    """An operator of a chain. `input_operator` is the index of the operator in the chain that it reads (None: the
+    gates).
 
     `state_schema` is the schema of its keyed state, if it has any. `user_defined_operator_id` is the id under which its
-    state is stored if the user has set one (`set_uid_hash`). `has_coordinator`: its function has an operator
+    state is stored if the user has set one (`set_uid_hash`). `has_coordinator` is True if its function has an operator
     coordinator; sources always have one.
     """
 
@@ -269,7 +270,7 @@ class Operator(Value):
 
 @value("job_graph.resource_spec")
 class ResourceSpec(Value):
-    """The resources that operators need of a slot, in thousandths of a core and in MiB; 0 means unspecified.
+    """The resources that operators need of a slot, in thousandths of a core and in MiB. 0 means unspecified.
 
     `managed_mib` is managed memory, which holds state; `heap_mib` is other memory.
     """
@@ -311,20 +312,20 @@ class WatermarkAlignment(Value):
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
-    `max_parallelism` is the number of key groups; if it was not configured, that of the checkpoint to start from
+    `max_parallelism` is the number of key groups. If it was not configured, that of the checkpoint to start from
     replaces it. `outputs` contains, for each output number, the operator of the chain whose rows the output carries.
 
-    If a vertex creates watermarks, they are `watermark_delay_ms` behind the latest row (None: it creates none); with
-    `punctuated_watermarks` they are the event time of the latest row that marks one. A vertex that has read no rows for
-    `idle_timeout_ms` is idle and holds no watermark back (None: it is never idle). If it has read no rows for
-    `quiet_period_ms`, its watermark advances with the clock until it does (None: it waits). A source with a
-    `watermark_alignment` does not run ahead of the others of its group.
+    If a vertex creates watermarks, they are the latest event time minus `watermark_delay_ms` (None: it creates none).
+    With `punctuated_watermarks` they are the event time of the latest row that marks a watermark. A vertex that has
+    read no rows for `idle_timeout_ms` is idle and holds no watermark back (None: it is never idle). If it has read no
+    rows for `quiet_period_ms`, its watermark advances with the clock until it reads some (None: it waits). A source
+    with a `watermark_alignment` does not run ahead of the other sources of its group.
 
-    Subtasks with the same number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over
-    the chain. A vertex that only `feeds_broadcast_variables` finishes when it has read its input, without waiting for a
+    The vertices of a `co_location_group` run subtasks with the same number in one slot. `resources` is the sum over the
+    chain. A vertex that only `feeds_broadcast_variables` finishes when it has read its input, without waiting for a
     checkpoint. A task with state may use `managed_memory_fraction` of the managed memory of its slot.
-    `parallelism_limit` is the highest parallelism that the chain's operators support, whatever the key groups (None:
-    unlimited).
+    `parallelism_limit` is the highest parallelism that the chain's operators support, whatever the number of key groups
+    (None: unlimited).
     """
 
     vertex_id: JobVertexId
@@ -351,9 +352,9 @@ class JobVertex(Value):
 
 
 class FailoverStrategyKind(StrEnum):
-    """The tasks that restart after a failure of one of them, with the values of Flink's execution failover option.
+    """The tasks that restart after the failure of a task, with the values of Flink's execution failover option.
 
-    REGION: those that exchange pipelined rows with it, and those that read their results; FULL: all.
+    REGION: the tasks that exchange pipelined rows with it, and those that read their results. FULL: all tasks.
     """
 
     REGION = "region"
@@ -361,7 +362,7 @@ class FailoverStrategyKind(StrEnum):
 
 
 class InputDependencyConstraint(StrEnum):
-    """The condition for starting a lazily scheduled task: ANY of its inputs can be read, or ALL (as in Flink)."""
+    """The condition for starting a lazily scheduled task: ANY of its inputs can be read, or ALL can (as in Flink)."""
 
     ANY = "ANY"
     ALL = "ALL"
@@ -369,7 +370,7 @@ class InputDependencyConstraint(StrEnum):
 
 @value("job_graph.task_cancellation")
 class TaskCancellationSettings(Value):
-    """Time limits for cancelling a task, with Flink's names; None is the cluster's default.
+    """The time limits for cancelling a task, with Flink's names. None means the cluster's default.
 
     The cancellation is repeated to the bridge every `interval_ms`. After `timeout_ms` the TaskManager ends (0: it waits
     forever).
@@ -380,23 +381,24 @@ class TaskCancellationSettings(Value):
 
 
 class CheckpointingMode(StrEnum):
-    """The guarantee for every row after a failure: that it counts once, or that it is not lost."""
+    """The guarantee for every row after a failure: it counts exactly once, or at least once."""
 
     EXACTLY_ONCE = "EXACTLY_ONCE"
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
 
 
 MAX_CONCURRENT_DELETIONS = 4
-"""Default limit of concurrent deletions of obsolete files: each uses a thread, and the storage serves others too."""
+"""The default limit of concurrent deletions of obsolete files: each uses a thread, and the storage has other users."""
 
 
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
-    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
+    """The checkpointing of a job (Flink's CheckpointCoordinatorConfiguration). Without an interval only the final
+    checkpoint is taken.
 
-    Savepoints go to `savepoint_directory` unless the trigger names another. `unaligned` checkpoints start aligned and
-    switch after `aligned_timeout_ms`; with 0 they are unaligned from the start. The ended job is archived in
-    `archive_directory` (None: not at all).
+    Savepoints go to `savepoint_directory` unless the trigger names another directory. `unaligned` checkpoints start
+    aligned and switch after `aligned_timeout_ms`; with 0 they are unaligned from the start. The ended job is archived
+    in `archive_directory` (None: not at all).
 
     The first checkpoint is taken after `initial_delay_ms` (None: early), or after a random delay. At most
     `max_concurrent_deletions` of obsolete files run at a time. New folders of checkpoints, savepoints and archives get
@@ -427,9 +429,9 @@ class CheckpointingSettings(Value):
 
 @value("job_graph.client_heartbeat")
 class ClientHeartbeatSettings(Value):
-    """Heartbeats of a client that is attached to its job (Flink's client.heartbeat.interval and .timeout).
+    """The heartbeats of a client that is attached to its job (Flink's client.heartbeat.interval and .timeout).
 
-    It sends one every `interval_ms`. The job is cancelled after `timeout_ms` without any.
+    The client sends a heartbeat every `interval_ms`. The job is cancelled after `timeout_ms` without a heartbeat.
     """
 
     interval_ms: int
@@ -438,7 +440,7 @@ class ClientHeartbeatSettings(Value):
 
 @value("job_graph.session_setting")
 class SessionSetting(Value):
-    """A setting of Spark's session by which results are computed."""
+    """A setting of the Spark session that affects how results are computed."""
 
     name: str
     text: str
@@ -446,15 +448,15 @@ class SessionSetting(Value):
 
 @value("job_graph.job_graph")
 class JobGraph(Value):
-    """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
+    """A job as it is submitted. `vertices` are in topological order. Ids and uids are unique.
 
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). Attempts are numbered
     from `first_attempt_number`, so that a new JobMaster of the job reuses no number. A stage that makes no progress for
-    `stage_timeout_ms` fails its attempt (None: no limit). If it `coalesces_batches`, a task processes queued batches in
+    `stage_timeout_ms` fails its attempt (None: no limit). With `coalesces_batches`, a task processes queued batches in
     one stage. An attempt whose deployment is not acknowledged by its TaskManager fails after `rpc_timeout_ms`. With a
     `client_heartbeat` the job is cancelled when its client has died. With the ADAPTIVE scheduler the job waits up to
     `resource_wait_timeout_ms` for all slots, then starts with those available; `rescale_cooldown_ms` is the minimum
-    time between two rescales. `session_settings` are the settings of Spark that its results depend on.
+    time between two rescales. `session_settings` are the settings of Spark on which its results depend.
     """
 
     job_id: JobId

@@ -1,4 +1,4 @@
-"""Blocking work that an actor has started in a turn, in the form in which a trace records it."""
+"""Blocking work that an actor has started in a turn, as a trace records it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flykka.messages.wire.message import Value, value
 
 @value("blocking_work.live_object")
 class LiveObject(Value):
-    """Placeholder for an object that a trace cannot record, such as a connection."""
+    """The placeholder for an object that a trace cannot record, such as a connection."""
 
 
 _Part = None | bool | int | float | str | bytes | Value
@@ -16,7 +16,7 @@ _Parts = _Part | tuple[_Part | tuple[_Part | tuple[_Part, ...], ...], ...]
 
 @value("blocking_work.begun")
 class BlockingWork(Value):
-    """The name of a function, and its arguments; the last of them are those named in `keywords`."""
+    """The name of a function, and its arguments. The last arguments are those named in `keywords`."""
 
     function: str
     arguments: tuple[_Parts, ...] = ()

@@ -50,9 +50,9 @@ class RootExceptionHistoryEntry(Value):
     `concurrent_suppressed` is the number of further ones. After `delay_ms` the `restarted_tasks` restart, or all tasks
     if it is empty: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
 
-    If the same failure repeats before a checkpoint is completed, it gets no further entry: `root` is the first one,
-    `times` the number of occurrences, `last_timestamp_ms` the time of the last (None: only one), and the outcome that
-    of the last. If the job has FAILED, `why_not_restarted` gives the reason in words.
+    If the same failure repeats before a checkpoint is completed, it gets no new entry: `root` is the first failure,
+    `times` the number of occurrences, `last_timestamp_ms` the time of the last one (None: there was only one), and the
+    outcome is that of the last one. If the job has FAILED, `why_not_restarted` is the reason as text.
     """
 
     number: int
@@ -71,7 +71,7 @@ class RootExceptionHistoryEntry(Value):
 
 @message("exceptions.changed")
 class ExceptionHistoryChanged(Message):
-    """JobMaster -> listeners: a new failure, or an update that replaces the entry of the same number."""
+    """JobMaster -> listeners: a new failure, or an update that replaces the entry with the same number."""
 
     job_id: JobId
     entry: RootExceptionHistoryEntry
@@ -79,7 +79,7 @@ class ExceptionHistoryChanged(Message):
 
 @message("exceptions.labelled")
 class FailureLabelled(Message):
-    """failure enrichers -> JobMaster: the labels of the failure `number`, or of one concurrent to it.
+    """failure enrichers -> JobMaster: the labels of the failure `number`, or of a failure concurrent to it.
 
     `position` is 0 for the root, and counts from 1 for its concurrent failures.
     """

@@ -1,7 +1,7 @@
-"""Queries about a job that makes no progress, and the actors' answers: what each waits for, and since when.
+"""Queries about a job that makes no progress, and the actors' replies: what each actor waits for, and since when.
 
-Every actor answers at once from its own knowledge and asks no other actor, which might be stuck. The client combines
-the answers (`flykka.explanation`), and reports actors that did not answer.
+Every actor replies at once from its own knowledge and asks no other actor, which might be stuck. The client combines
+the replies (`flykka.explanation`), and reports actors that did not reply.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class ResourceWaitExplained(Value):
 class JobExplained(Message):
     """JobMaster -> client: status, attempts, and what the job itself waits for, at `now_ms` of its clock.
 
-    `waits_for_state` is the time since which it waits for the state to restore, `waits_for_end` the time since which it
-    finalizes the vertices (if RUNNING) or cleans up (if it has ended). `retained` describes what external systems
-    retain for its sources.
+    `waits_for_state` is the time since which it waits for the state to restore. `waits_for_end` is the time since which
+    it finalizes the vertices (if RUNNING) or cleans up (if it has ended). `retained` describes the data that external
+    systems retain for its sources.
     """
 
     job_id: JobId
@@ -79,7 +79,7 @@ class JobExplained(Message):
 
 @message("explanation.explain_checkpoints")
 class ExplainCheckpoints(Message):
-    """client -> CheckpointCoordinator: return the pending checkpoints, and the attempts that they wait for."""
+    """client -> CheckpointCoordinator: return the pending checkpoints, and the attempts for which they wait."""
 
     reply_to: Ref
 
@@ -114,7 +114,7 @@ class ExplainTask(Message):
 
 @value("explanation.stage")
 class StageExplained(Value):
-    """A stage in flight, as the Task knows it: its purpose in words."""
+    """A stage in flight, as the Task knows it: its purpose as text."""
 
     purpose: str
     since_ms: int
@@ -124,8 +124,8 @@ class StageExplained(Value):
 class ChannelExplained(Value):
     """An input channel that has not ended: the subpartition that it reads and its queue.
 
-    `credit` is the number of batches that its producer may still send. `is_blocked`: its barrier has arrived, and it is
-    not read until the other barriers have; `barrier_missing`: its barrier is still awaited.
+    `credit` is the number of batches that its producer may still send. If `is_blocked`, its barrier has arrived, and it
+    is not read until the other barriers have arrived. If `barrier_missing`, its barrier is still awaited.
     """
 
     partition_id: ResultPartitionId
@@ -141,8 +141,8 @@ class ChannelExplained(Value):
 class OutputExplained(Value):
     """A subpartition with `queued` elements that wait to be sent.
 
-    `credit` is the number of batches that its reader can accept, None without a reader. `is_full`: its partition has no
-    buffer for another batch, so the task is blocked until a reader takes one.
+    `credit` is the number of batches that its reader can accept, or None without a reader. If `is_full`, its partition
+    has no buffer for another batch, so the task is blocked until a reader takes one.
     """
 
     partition_id: ResultPartitionId
@@ -156,14 +156,14 @@ class OutputExplained(Value):
 class TaskExplained(Message):
     """Task -> client: the state of the attempt, its stages in flight (oldest first), its inputs and outputs.
 
-    `activity` is `busy`, `back-pressured` or `idle`, since `activity_since_ms`. Of many channels only the most
-    informative are included; `channels_open` is the number of all. `aligning` is the checkpoint whose barriers are
-    being aligned, `snapshotting` those that the attempt has started and not acknowledged. `ending` is the state that it
-    will reach when its bridge is closed.
+    `activity` is `busy`, `back-pressured` or `idle`, since `activity_since_ms`. If there are many channels, only the
+    most informative are included; `channels_open` is the number of all. `aligning` is the checkpoint whose barriers are
+    being aligned. `snapshotting` are the checkpoints that the attempt has started and not acknowledged. `ending` is the
+    state that it will reach when its bridge is closed.
 
-    A file source has `files_unread`; its next batch takes up to `batch_limit_bytes` of them, None if the user has set a
-    number of files. An aligned source that is too far ahead waits for the other sources of its group:
-    `waits_for_group`. `held_back_by` is what holds back the watermarks that it creates.
+    A file source has `files_unread`; its next batch takes up to `batch_limit_bytes` of them, or None if the user has
+    set a number of files. `waits_for_group` is set if an aligned source is too far ahead and waits for the other
+    sources of its group. `held_back_by` is what holds back the watermarks that it creates.
     """
 
     attempt: ExecutionAttemptId
@@ -198,8 +198,8 @@ class ExplainStages(Message):
 class StageProgress(Value):
     """A running stage of the data plane: its description, and the progress of its Spark jobs.
 
-    `tasks` is 0 before a Spark job has started, and while the Spark session does not answer. `progress_ms` is the time
-    when one of its tasks was last seen to end, or its start.
+    `tasks` is 0 before a Spark job has started, and while the Spark session does not respond. `progress_ms` is the time
+    when one of its tasks was last seen to end, or when the stage started.
     """
 
     what: str
@@ -221,14 +221,14 @@ class StagesExplained(Message):
 
 @message("explanation.explain_slots")
 class ExplainSlots(Message):
-    """client -> ResourceManager: return the slots, and the requests that wait for one."""
+    """client -> ResourceManager: return the slots, and the requests that wait for a slot."""
 
     reply_to: Ref
 
 
 @value("explanation.task_manager_info")
 class TaskManagerInfo(Value):
-    """The slots of one registered TaskManager, its declared resources, and those that no slot uses."""
+    """The slots of one registered TaskManager, its declared resources, and the resources that no slot uses."""
 
     task_manager: TaskManagerId
     slots: int
@@ -256,7 +256,7 @@ class SlotsExplained(Message):
 
 @message("explanation.explain_leadership")
 class ExplainLeadership(Message):
-    """client -> JobManager: return whether you lead, and whether you know the job."""
+    """client -> JobManager: return whether the receiver leads, and whether it knows the job."""
 
     reply_to: Ref
     job_id: JobId
@@ -264,9 +264,9 @@ class ExplainLeadership(Message):
 
 @message("explanation.leadership_explained")
 class LeadershipExplained(Message):
-    """JobManager -> client: whether and since when it leads, the leader otherwise, and the job's phase.
+    """JobManager -> client: whether it leads and since when, or else the leader, and the job's phase.
 
-    `job` describes the phase in words, for example that the job's graph is being checked; None if the job is unknown.
+    `job` describes the phase as text, for example that the job's graph is being checked. None if the job is unknown.
     """
 
     now_ms: int

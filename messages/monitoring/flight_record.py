@@ -1,4 +1,4 @@
-"""The flight record of a job: written when it has failed, before clients are notified."""
+"""The flight record of a job, which is written when the job has failed, before clients are notified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class FlightRecordWritten(Message):
     """JobClientActor's I/O -> JobClientActor: the last turns before the failure are recorded at `path`, if there are
     any.
 
-    `earlier_checkpoint` is an intact one, if the failure is that a later checkpoint is damaged.
+    If the failure is that a checkpoint is damaged, `earlier_checkpoint` is an earlier, intact checkpoint.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Queries about a job and the answers of its read model, with the names of Flink's REST API (JobDetailsInfo)."""
+"""Queries about a job and the replies of its read model, with the names of Flink's REST API (JobDetailsInfo)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 CHECKPOINT_HISTORY = 1_000
-"""Number of latest checkpoints that are kept: a quarter of an hour at one per second."""
+"""The number of latest checkpoints that are retained: a quarter of an hour at one per second."""
 
 
 @message("job_details.track")
@@ -34,8 +34,8 @@ class TrackJob(Message):
 class RequestJobDetails(Message):
     """client -> JobManager -> ExecutionGraphInfoStore: return the state of this job, or how it has ended.
 
-    Answered with `JobDetails`, which contains up to `checkpoints` of the latest checkpoints, or with `JobNotFound` if
-    the job is unknown. The other queries about one job are answered with `JobNotFound` in the same case.
+    The reply is `JobDetails`, which contains up to `checkpoints` of the latest checkpoints, or `JobNotFound` if the job
+    is unknown. For the other queries about one job the reply is `JobNotFound` in the same case.
     """
 
     job_id: JobId
@@ -102,7 +102,7 @@ class JobDetailsTimedOut(Message):
 
 @value("job_details.time_series")
 class TimeSeries(Value):
-    """Values at each step since `start_ms`, oldest first; None if there is no value."""
+    """Values at each step since `start_ms`, oldest first. None means no value."""
 
     start_ms: int = 0
     step_ms: int = 1_000
@@ -113,7 +113,7 @@ class TimeSeries(Value):
 class StatusTimestamp(Value):
     """The last time at which a job entered a status.
 
-    `total_ms` is the time that it has spent in it, without the current stay.
+    `total_ms` is the time that it has spent in this status, without the current stay.
     """
 
     status: JobStatus
@@ -123,7 +123,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time with at least one task being deployed: start of the current deployment, if any, and total of others."""
+    """The time with a task being deployed: the start of the current period, if any, and the total of earlier ones."""
 
     since_ms: int | None = None
     total_ms: int = 0
@@ -147,7 +147,7 @@ class Restart(Value):
 
 @value("job_details.time_shares")
 class TimeShares(Value):
-    """Shares of the last seconds of a vertex's running subtasks; they add up to 1."""
+    """Shares of the last seconds of a vertex's running subtasks. They add up to 1."""
 
     busy: float
     back_pressured: float
@@ -156,7 +156,7 @@ class TimeShares(Value):
 
 @value("job_details.latency")
 class Latency(Value):
-    """Latency of the last latency markers on the slowest path from a subtask of a source to one of a vertex."""
+    """The latency of the last latency markers on the slowest path from a source subtask to a subtask of a vertex."""
 
     median_ms: int
     p99_ms: int
@@ -166,18 +166,18 @@ class Latency(Value):
 class JobVertexDetails(Value):
     """A vertex. Rows are counted over all of its attempts: rows that are read again after a restart are counted again.
 
-    At most `rows_read_again` of `rows_in` are repeated: those that attempts had counted after their last checkpoint.
+    At most `rows_read_again` of `rows_in` are repeated: the rows that attempts had counted after their last checkpoint.
     `sources` and `sinks` are the names of these operators in its chain. `subtask_counts` is the number of subtasks per
-    state. The watermark is the minimum over all subtasks, in ms of event time, None while one of them has none; at the
-    end of the input it is None and `event_time_ended` is set. The lag is how far the watermark is behind the clock. The
-    queue lengths count batches that wait to be processed by its running subtasks, and those that wait for their
-    readers. Of a running source, `files_waiting` files were discovered and not started.
+    state. The watermark is the minimum over all subtasks, in ms of event time, or None while a subtask has none. At the
+    end of the input it is None and `event_time_ended` is set. The lag is the clock minus the watermark. The queue
+    lengths count batches that wait to be processed by its running subtasks, and batches that wait for their readers.
+    For a running source, `files_waiting` files were discovered and not started.
 
     Of the rows written by its sinks, `rows_published` are visible to readers, and `rows_staged` wait for a checkpoint
-    to complete. A restart counts no row twice; rows that it publishes because its checkpoint contained them are not
-    counted, so after a restart `rows_published` is a lower bound, and `rows_staged` counts the newest attempts. A sink
-    that shows rows at once may show some again, and counts them again. `coordinator_metrics` are those of the user's
-    operator coordinators. `held_back_by` names a silent source.
+    to complete. A restart counts no row twice. Rows that the restart publishes because its checkpoint contained them
+    are not counted, so after a restart `rows_published` is a lower bound, and `rows_staged` counts the newest attempts.
+    A sink that shows rows at once may show some again, and counts them again. `coordinator_metrics` are those of the
+    user's operator coordinators. `held_back_by` names an idle source.
     """
 
     vertex_id: JobVertexId
@@ -215,13 +215,13 @@ class JobVertexDetails(Value):
 class JobDetails(Message):
     """ExecutionGraphInfoStore -> client: the current state of a job.
 
-    Its vertices are in topological order; its last checkpoints and restarts are sorted oldest first. `last_failure` is
+    Its vertices are in topological order. Its last checkpoints and restarts are sorted oldest first. `last_failure` is
     the last reported failure, recovered or not. `kept_checkpoint` is the path from which an ended job can be continued.
     `exceptions` are the last failures and the reactions to them, out of `number_of_exceptions`. `accumulators` are
-    those of the newest attempts so far; when the job has FINISHED they are final. `throughput` is the number of rows
-    per second that its sources have read, `watermark_lag` the lag (ms) of the slowest vertex, both over its whole run
-    time. `timestamps` are the last times at which it entered each status, in their order; `restored_ms` is the last
-    time it started from a checkpoint.
+    those of the newest attempts so far, and final when the job has FINISHED. `throughput` is the number of rows per
+    second that its sources have read, `watermark_lag` the lag (ms) of the slowest vertex, both over its whole run time.
+    `timestamps` are the last times at which it entered each status, in their order. `restored_ms` is the last time at
+    which it started from a checkpoint.
     """
 
     job_id: JobId
@@ -258,13 +258,13 @@ class JobDetails(Message):
 
     @property
     def files_waiting(self) -> int:
-        """Number of files that its sources have discovered and not started to read."""
+        """The number of files that its sources have discovered but not started to read."""
         return sum(vertex.files_waiting for vertex in self.vertices)
 
 
 @value("job_details.job_overview")
 class JobOverview(Value):
-    """A job in a list of jobs: `subtask_counts` are those of all vertices (Flink's JobDetails)."""
+    """A job in a list of jobs. `subtask_counts` are those of all vertices (Flink's JobDetails)."""
 
     job_id: JobId
     name: str
@@ -281,14 +281,14 @@ class JobOverview(Value):
 
 @message("job_details.overview")
 class JobsOverview(Message):
-    """ExecutionGraphInfoStore -> client: the running jobs and the last ended ones, in the order of submission."""
+    """ExecutionGraphInfoStore -> client: the running jobs and the last ended jobs, in the order of submission."""
 
     jobs: tuple[JobOverview, ...]
 
 
 @value("job_details.state_timestamp")
 class StateTimestamp(Value):
-    """The time at which an attempt has entered a state."""
+    """The time at which an attempt entered a state."""
 
     state: ExecutionState
     at_ms: int
@@ -298,8 +298,8 @@ class StateTimestamp(Value):
 class AttemptDetails(Value):
     """An execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
-    `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled. `accumulators`
-    are those of a former attempt; the current one's are in its `SubtaskDetails`.
+    `timestamps` are in the order of the states. `attempt` is None before the first attempt was scheduled.
+    `accumulators` are those of a former attempt; the current attempt's are in its `SubtaskDetails`.
     """
 
     attempt: ExecutionAttemptId | None
@@ -314,10 +314,10 @@ class AttemptDetails(Value):
 
 @value("job_details.subtask")
 class SubtaskDetails(Value):
-    """A subtask, numbered from 0: its current attempt, and its last earlier ones, oldest first.
+    """A subtask, numbered from 0: its current attempt, and its last earlier attempts, oldest first.
 
-    The rates and the shares are those of the last seconds. `accumulators` are those of the current attempt;
-    `last_checkpoint` are the subtask's metrics in the last completed checkpoint, or None.
+    The rates and the shares are those of the last seconds. `accumulators` are those of the current attempt.
+    `last_checkpoint` has the subtask's metrics in the last completed checkpoint, or is None.
     """
 
     subtask: int
@@ -332,7 +332,7 @@ class SubtaskDetails(Value):
 
 @message("job_details.subtasks")
 class SubtasksOfVertex(Message):
-    """ExecutionGraphInfoStore -> client: a vertex and its subtasks; None if the job has no such vertex."""
+    """ExecutionGraphInfoStore -> client: a vertex and its subtasks, or None if the job has no such vertex."""
 
     job_id: JobId
     vertex: JobVertexDetails | None
@@ -341,10 +341,10 @@ class SubtasksOfVertex(Message):
 
 @message("job_details.checkpoint_details")
 class CheckpointDetails(Message):
-    """ExecutionGraphInfoStore -> client: a checkpoint; None if it is not kept.
+    """ExecutionGraphInfoStore -> client: a checkpoint, or None if it is not retained.
 
-    `subtasks` are those that have acknowledged, in the order of acknowledgement; they are kept for checkpoints in
-    progress and for the last ones that have ended.
+    `subtasks` are those that have acknowledged, in the order of acknowledgement. They are retained for checkpoints in
+    progress and for the last ended checkpoints.
     """
 
     job_id: JobId
@@ -354,7 +354,7 @@ class CheckpointDetails(Message):
 
 @value("job_details.environment")
 class ProcessEnvironment(Value):
-    """The interpreter of a job's driver, and its machine (Flink's EnvironmentInfo); empty if not recorded."""
+    """The interpreter of a job's driver, and its machine (Flink's EnvironmentInfo). Empty if not recorded."""
 
     version: str = ""
     arch: str = ""
@@ -362,7 +362,7 @@ class ProcessEnvironment(Value):
 
 @value("job_details.archived")
 class ArchivedJob(Value):
-    """All answers about an ended job, and the environment in which it ran (Flink's ArchivedExecutionGraph)."""
+    """All replies about an ended job, and the environment in which it ran (Flink's ArchivedExecutionGraph)."""
 
     overview: JobOverview
     details: JobDetails
@@ -376,7 +376,7 @@ class ArchivedJob(Value):
 
 @message("job_details.archive_ended")
 class ArchiveEnded(Message):
-    """ExecutionGraphInfoStore -> itself: the archive of a job is written; with a cause, it could not be."""
+    """ExecutionGraphInfoStore -> itself: the archive of a job is written. With a cause, it could not be written."""
 
     job_id: JobId
     directory: str
@@ -385,7 +385,7 @@ class ArchiveEnded(Message):
 
 @message("job_details.await_archives")
 class AwaitArchives(Message):
-    """client, cluster -> ExecutionGraphInfoStore: answer with `ArchivesWritten` when no archive is being written."""
+    """client, cluster -> ExecutionGraphInfoStore: reply with `ArchivesWritten` when no archive is being written."""
 
     reply_to: Ref
 

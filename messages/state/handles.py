@@ -1,6 +1,6 @@
 """State handles: what a checkpoint contains in place of the state itself.
 
-Also the state that operators on the Spark side store in a checkpoint besides their batches.
+Also the state that operators on the Spark side store in a checkpoint in addition to their batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class FileDigest(Value):
 
 
 class OperatorStateMode(StrEnum):
-    """The way in which a list of operator state is redistributed to subtasks (Flink's OperatorStateHandle.Mode).
+    """The redistribution mode of a list of operator state (Flink's OperatorStateHandle.Mode).
 
-    Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
+    Each element goes to one subtask, every subtask gets the elements of all lists, or every subtask gets the list of
+    one subtask.
     """
 
     SPLIT_DISTRIBUTE = "SPLIT_DISTRIBUTE"
@@ -43,10 +44,10 @@ class KeyGroupRange(Value):
 class SharedStateHandle(Value):
     """An immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
-    `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
-    `key_groups` are those that its rows may belong to; None if unknown. `state_name` is the name of the state, if the
-    operator has several; the state of windows has none. `files` are all files of the folder; empty in checkpoints of
-    older versions.
+    `state_id` is the key of the SharedStateRegistry. `path`, absolute or an fsspec address, is a folder or a file.
+    `key_groups` are those to which its rows may belong, or None if unknown. `state_name` is the name of the state, if
+    the operator has several; the state of windows has none. `files` are all files of the folder, or empty in
+    checkpoints of older versions.
     """
 
     state_id: str
@@ -60,7 +61,7 @@ class SharedStateHandle(Value):
 
 @value("state.exclusive")
 class ExclusiveStateHandle(Value):
-    """A file or folder of state that belongs to one checkpoint alone and is deleted with it; savepoints contain only
+    """A file or folder of state that belongs to one checkpoint only and is deleted with it. Savepoints contain only
     these.
 
     `state_name` is that of keyed state, and `files` are all files of the folder, as in `SharedStateHandle`.
@@ -83,10 +84,10 @@ class OperatorStateSchema(Value):
 
 @value("state.schema")
 class StateSchema(Value):
-    """The schema of keyed state, as Spark's DDL: the keys, the values of each, and the windows.
+    """The schema of keyed state, as Spark's DDL: the keys, the values of each key, and the windows.
 
-    If the values are partial aggregates, `merged_by` has the function that merges two of each: sum, min or max.
-    `operator_state` are the lists of a function; without keyed state the texts are empty.
+    If the values are partial aggregates, `merged_by` names for each the function that merges two of them: sum, min or
+    max. `operator_state` are the lists of a function; without keyed state the texts are empty.
     """
 
     keys: str = ""
@@ -102,7 +103,7 @@ class StateSchema(Value):
 
 @value("state.in_flight")
 class InFlightRows(Value):
-    """Rows of in-flight batches, in one folder. Event times in ms, None without an event-time column."""
+    """The rows of in-flight batches, in one folder. Event times are in ms, or None without an event-time column."""
 
     path: str
     rows: int
@@ -114,9 +115,9 @@ class InFlightRows(Value):
 
 @value("state.input_channel")
 class InputChannelStateHandle(Value):
-    """Batches that an unaligned barrier overtook on their way into input gate `gate`.
+    """Batches that an unaligned barrier overtook before they reached input gate `gate`.
 
-    If the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
+    If the parallelism has changed, only the rows of `key_groups` are for this subtask (None: all rows are).
     """
 
     gate: int
@@ -128,7 +129,7 @@ class InputChannelStateHandle(Value):
 class ResultSubpartitionStateHandle(Value):
     """Batches that an unaligned barrier overtook in a subpartition of output `output`.
 
-    `subpartitions` is the number of them at the time: with another number the rows would belong elsewhere.
+    `subpartitions` is the number of subpartitions at that time: with another number the rows would belong elsewhere.
     """
 
     output: int
@@ -156,7 +157,7 @@ class PartitionWatermark(Value):
 
 @value("state.watermark")
 class WatermarkState(Value):
-    """The watermark (ms) of a task at the barrier; of a partitioned source also those of its partitions.
+    """The watermark (ms) of a task at the barrier and, for a partitioned source, those of its partitions.
 
     WATERMARK_MIN, which occurs only in restored state, restarts event time: a source has started that was not part of
     the checkpoint.
@@ -168,15 +169,15 @@ class WatermarkState(Value):
 
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
-    """State of one operator in one subtask.
+    """The state of one operator in one subtask.
 
-    `operator_state` are its lists (unread splits, pending commits); if the parallelism has changed, several may have
-    the same name. `shared` are the batches of keyed state that it refers to; only the key groups `key_groups` in them
-    are its own, and `keyed_state` is the operator's own msgpack that describes how to read them. `written_as` is the
-    schema of these batches if that of the reading operator differs. `exclusive` state belongs to this checkpoint only.
-    In an unaligned checkpoint the head of the chain has one more state, with the batches in flight into and out of the
-    subtask; their folders are `exclusive` too. An operator that uses or creates event time has one more state with its
-    `watermark`, and so has the head of its chain.
+    `operator_state` are its lists (unread splits, pending commits). If the parallelism has changed, several may have
+    the same name. `shared` are the batches of keyed state to which it refers; only the key groups `key_groups` in them
+    are its own. `keyed_state` is the operator's own msgpack that describes how to read them. `written_as` is the schema
+    of these batches if it differs from that of the reading operator. `exclusive` state belongs to this checkpoint only.
+    In an unaligned checkpoint the head of the chain has a separate state with the batches in flight into and out of the
+    subtask; their folders are `exclusive` too. An operator that uses or creates event time has a separate state with
+    its `watermark`, and so has the head of its chain.
     """
 
     operator_id: OperatorId
@@ -193,13 +194,13 @@ class OperatorSubtaskState(Value):
 
 @value("state.task_snapshot")
 class TaskStateSnapshot(Value):
-    """State of one subtask: of the operators of its chain, in chain order."""
+    """The state of one subtask: the states of the operators of its chain, in chain order."""
 
     operators: tuple[OperatorSubtaskState, ...] = ()
 
 
 COMMITTABLES = "committables"
-"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
+"""The name of the list state of a sink that contains its staged and not yet committed output (Flink's committables)."""
 
 
 @value("operator_state.closed_to")
@@ -220,13 +221,14 @@ class EmittedTo(Value):
 
 @value("operator_state.window")
 class EventTimeBounds(Value):
-    """The emitted results of state in event-time windows: those up to `emitted_to_ms`; None: no result yet.
+    """The bounds of emitted results of state in event-time windows: results up to `emitted_to_ms` (None: no result
+    yet).
 
     For the rows in `closed`, later results were emitted too, by other subtasks that held them and were ahead. The time
     of a window's result is its start.
 
-    If late rows cause results to be emitted again, rows are kept for emitted results too: for those later than
-    `closed_to_ms`; None: only for results not emitted yet. For the rows in `emitted`, results later than
+    If late rows cause results to be emitted again, rows are retained for emitted results too: for those later than
+    `closed_to_ms` (None: only for results that are not emitted yet). For the rows in `emitted`, results later than
     `emitted_to_ms` were emitted too.
     """
 
@@ -240,7 +242,7 @@ class EventTimeBounds(Value):
 class PendingFile(Value):
     """A staged file, and the name that it gets when checkpoint `checkpoint_id`, or a later one, is complete.
 
-    A file `in_savepoint` is a copy that is kept. Checkpoints of older versions have no `digest`.
+    A file `in_savepoint` is a copy that is retained. Checkpoints of older versions have no `digest`.
     """
 
     checkpoint_id: int
@@ -252,17 +254,17 @@ class PendingFile(Value):
 
 @value("operator_state.staging_folder")
 class StagingFolder(Value):
-    """The folder in which a sink's subtask, perhaps of an earlier job, stages its rows: its successor must clear it."""
+    """The folder in which a sink's subtask, perhaps of an earlier job, stages rows. Its successor must clear it."""
 
     path: str
 
 
 @value("operator_state.staged_batch")
 class StagedBatch(Value):
-    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
+    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files. `schema` is Spark's, as JSON.
 
-    A batch `in_savepoint` is a copy that is kept. `files` are those in the folder; empty in checkpoints of older
-    versions.
+    A batch `in_savepoint` is a copy that is retained. `files` are the files in the folder, empty in checkpoints of
+    older versions.
     """
 
     checkpoint_id: int
@@ -276,7 +278,7 @@ class StagedBatch(Value):
 class WriterState(Value):
     """Everything that a writer of transactions has staged and not published, ordered by checkpoint.
 
-    It is never split: the target identifies a writer's published rows by the last checkpoint that was published.
+    The state is never split: the target identifies a writer's published rows by the last checkpoint that was published.
     """
 
     writer: str

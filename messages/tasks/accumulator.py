@@ -9,7 +9,7 @@ from flykka.messages.wire.message import Value, value
 
 
 class AccumulatorType(StrEnum):
-    """The kinds of accumulators, with Flink's names. Accumulators of the same name must be of the same kind."""
+    """The types of accumulators, with Flink's names. Accumulators with the same name must have the same type."""
 
     INT_COUNTER = "IntCounter"
     LONG_COUNTER = "LongCounter"
@@ -33,7 +33,7 @@ class AccumulatorSnapshot(Value):
 
     Counters of ints and meters have a `count`, counters of floats and gauges a `total`, histograms `counts`. A metric
     names its operator, and its `name` starts with the operator's name and a point. The rate of a meter is reported for
-    the subtasks of a vertex: over the last seconds, by the arrival of its counts.
+    the subtasks of a vertex, over the last seconds before the last report.
     """
 
     name: str

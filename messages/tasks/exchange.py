@@ -13,7 +13,8 @@ from flykka.messages.wire.ref import Ref
 
 @value("batch.ref")
 class BatchRef(Value):
-    """An immutable batch for one subpartition. Event times in ms since the epoch, None without an event-time column.
+    """An immutable batch for one subpartition. Event times are in ms since the epoch, or None without an event-time
+    column.
 
     `size_bytes` is an estimate if the data plane does not know the size.
     """
@@ -27,20 +28,20 @@ class BatchRef(Value):
 
 
 WATERMARK_MIN = -(2**63)
-"""The watermark (ms) before there is one."""
+"""The watermark (ms) before the first one."""
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: no rows follow."""
 
-# Looked up for every barrier: an Enum member is slow to reach.
+# The member is read for every barrier, and looking up an Enum member is slow.
 _ALIGNED = AlignmentType.ALIGNED
 _UNALIGNED = AlignmentType.UNALIGNED
 
 
 @value("exchange.checkpoint_barrier")
 class CheckpointBarrier(Value):
-    """Separates rows that belong to the checkpoint from those that do not.
+    """Separates rows that belong to the checkpoint from later rows.
 
-    An unaligned barrier overtakes the data before it. One that may time out is aligned until then.
+    An unaligned barrier overtakes the data before it. A barrier that may time out is aligned until its timeout.
     """
 
     checkpoint_id: int
@@ -57,7 +58,7 @@ class CheckpointBarrier(Value):
         return self.options.alignment is _ALIGNED and self.options.aligned_timeout_ms is not None
 
     def remaining_ms(self, now_ms: int) -> int:
-        """Milliseconds for which a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
+        """Return the milliseconds for which a barrier with a timeout stays aligned, counted from the trigger."""
         assert self.options.aligned_timeout_ms is not None, f"barrier {self.checkpoint_id} stays aligned"
         return max(0, self.timestamp_ms + self.options.aligned_timeout_ms + 1 - now_ms)
 
@@ -72,7 +73,7 @@ class CheckpointBarrier(Value):
         return self
 
     def with_unaligned_supported(self) -> CheckpointBarrier:
-        """Return the barrier as it was before a channel that supports no unaligned checkpoints changed it."""
+        """Return the barrier as it was before a channel that does not support unaligned checkpoints changed it."""
         if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         aligned_at_first = self.options.aligned_timeout_ms is not None
@@ -96,7 +97,7 @@ class CancelCheckpointMarker(Value):
 
 @value("exchange.watermark")
 class Watermark(Value):
-    """No row with an event time (ms) at or below `timestamp_ms` follows, except late ones."""
+    """No row with an event time (ms) at or below `timestamp_ms` follows, except late rows."""
 
     timestamp_ms: int
 
@@ -110,7 +111,7 @@ class WatermarkStatus(Value):
 
 @value("exchange.latency_marker")
 class LatencyMarker(Value):
-    """Sent by a source at `marked_ms`; its travel time shows how long rows wait."""
+    """A marker that a source sends at `marked_ms`. Its latency shows how long rows wait."""
 
     marked_ms: int
     operator_id: str
@@ -119,7 +120,7 @@ class LatencyMarker(Value):
 
 @value("exchange.end_of_data")
 class EndOfData(Value):
-    """The input has ended: no row and no watermark follows, but checkpoints do. `drain` as in Flink's StopMode."""
+    """The input has ended: no row and no watermark follows, but checkpoints do. `drain` is that of Flink's StopMode."""
 
     drain: bool = True
 
@@ -138,13 +139,13 @@ Event = (
     | EndOfData
     | EndOfPartition
 )
-"""Events that travel between batches. They cost no credit and do not overtake data."""
+"""Events that are sent between batches. They cost no credit and do not overtake data."""
 Buffer = BatchRef | Event
 
 
 @message("exchange.partition_request")
 class PartitionRequest(Message):
-    """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready.
+    """consuming Task -> TaskManager -> producing Task: send this subpartition; `credit` buffers are ready.
 
     If it `reconnects`, this attempt replaces a failed reader of an approximate partition.
     """
@@ -158,7 +159,7 @@ class PartitionRequest(Message):
 
 @message("exchange.buffer_response")
 class BufferResponse(Message):
-    """producing Task -> consuming Task: element `sequence_number` (from 0) and the count of queued batches after it."""
+    """producing Task -> consuming Task: element `sequence_number` (from 0), and how many batches are queued after."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -195,7 +196,7 @@ class CancelPartitionRequest(Message):
 
 @message("exchange.error_response")
 class ErrorResponse(Message):
-    """producing side -> consuming Task: the subpartition is unavailable; a retry may help if `partition_not_found`."""
+    """producing side -> consuming Task: the subpartition is unavailable. A retry may help if `partition_not_found`."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -214,7 +215,7 @@ class AlignmentTimeoutDue(Message):
 class TaskBuffers(Value):
     """The network buffers of one task: those of each output and the floating ones of each gate, by number.
 
-    Every channel has `exclusive` ones besides. A buffer stands for `bytes_per_buffer` bytes; None: for any number.
+    In addition, every channel has `exclusive` buffers. A buffer stands for `bytes_per_buffer` bytes (None: any number).
     """
 
     outputs: tuple[int, ...]
@@ -225,14 +226,14 @@ class TaskBuffers(Value):
 
 @message("exchange.buffers_resized")
 class BuffersResized(Message):
-    """TaskManager -> Task: tasks have started or ended; these are your buffers now."""
+    """TaskManager -> Task: tasks have started or ended, so these are now the buffers of the receiver."""
 
     buffers: TaskBuffers
 
 
 @message("exchange.redistribution_due")
 class RedistributionDue(Message):
-    """TaskManager -> itself: tasks have started or ended; redistribute the buffers, once for all of them."""
+    """TaskManager -> itself: tasks have started or ended, so redistribute the buffers, once for all of them."""
 
 
 @message("exchange.partition_request_due")

@@ -1,8 +1,8 @@
-"""Between functions and their operator coordinators and global aggregates on the JobMaster's side.
+"""Messages between functions and their operator coordinators and global aggregates on the JobMaster's side.
 
 Payloads of users are plain values in their own msgpack (`spark_bridge/functions/event_values.py`), so that a trace
-shows them and no actor needs the user's classes. Calls of a coordinator and their results are messages too: its code
-runs outside of the JobMaster's turns.
+shows them and no actor needs the user's classes. Calls of a coordinator and their results are messages too, because its
+code runs outside of the JobMaster's turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class SentByFunction(Value):
 class SendOperatorEvents(Message):
     """Task -> JobMaster: a stage has finished, and its function has sent these events and values.
 
-    They were sent after the barrier of `checkpoint_id` (0: before the first one), so they belong to later checkpoints.
+    They were sent after the barrier of `checkpoint_id` (0: before the first barrier), so they belong to later
+    checkpoints.
     """
 
     attempt: ExecutionAttemptId
@@ -44,7 +45,7 @@ class SendOperatorEvents(Message):
 
 @message("operator_event.to_operator")
 class OperatorEvents(Message):
-    """JobMaster -> TaskManager -> Task: events from the coordinator of this operator to your subtask."""
+    """JobMaster -> TaskManager -> Task: events from the coordinator of this operator to the subtask."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -61,7 +62,7 @@ class AggregateResult(Value):
 
 @message("operator_event.aggregate_results")
 class GlobalAggregateResults(Message):
-    """JobMaster -> TaskManager -> Task: new results of the aggregates that your function adds to."""
+    """JobMaster -> TaskManager -> Task: new results of the aggregates to which the task's function adds values."""
 
     attempt: ExecutionAttemptId
     results: tuple[AggregateResult, ...]
@@ -93,7 +94,7 @@ class CheckpointOperatorCoordinator(Value):
 
 @value("coordinator.reset_to_checkpoint")
 class ResetToCheckpoint(Value):
-    """All subtasks restart: reset to this state. Without a checkpoint, or a state in it, start without state."""
+    """All subtasks restart, so reset to this state. Without a checkpoint, or a state in it, start without state."""
 
     checkpoint_id: int | None
     state: bytes | None
@@ -101,7 +102,7 @@ class ResetToCheckpoint(Value):
 
 @value("coordinator.subtask_ready")
 class SubtaskReady(Value):
-    """An attempt of a subtask runs and can receive events."""
+    """An attempt of a subtask is running and can receive events."""
 
     subtask: int
     attempt_number: int
@@ -109,7 +110,7 @@ class SubtaskReady(Value):
 
 @value("coordinator.subtask_failed")
 class SubtaskFailed(Value):
-    """An attempt of a subtask has failed; without a reason it was cancelled."""
+    """An attempt of a subtask has failed or, without a reason, was cancelled."""
 
     subtask: int
     attempt_number: int
@@ -118,7 +119,7 @@ class SubtaskFailed(Value):
 
 @value("coordinator.subtask_reset")
 class ResetSubtask(Value):
-    """A single subtask restarts from a checkpoint; None: from the beginning."""
+    """A single subtask restarts from a checkpoint (None: from the beginning)."""
 
     subtask: int
     checkpoint_id: int | None
@@ -181,7 +182,7 @@ class CoordinatorAnswer(Value):
 
 @message("coordinator.answered")
 class OperatorCoordinatorAnswered(Message):
-    """coordinator's thread -> JobMaster: the calls of number `call` are done."""
+    """coordinator's thread -> JobMaster: the calls with the number `call` are done."""
 
     operator_id: OperatorId
     call: int
@@ -190,7 +191,7 @@ class OperatorCoordinatorAnswered(Message):
 
 @message("coordinator.failed")
 class OperatorCoordinatorFailed(Message):
-    """coordinator's thread -> JobMaster: one of the calls of number `call` has raised; the cause names the operator."""
+    """coordinator's thread -> JobMaster: a call with the number `call` has raised. The cause names the operator."""
 
     operator_id: OperatorId
     call: int
@@ -213,7 +214,7 @@ class GlobalAggregatesUpdated(Message):
 
 @message("coordinator.aggregates_failed")
 class GlobalAggregatesFailed(Message):
-    """thread of the aggregates -> JobMaster: a user function has raised; the cause names the aggregate."""
+    """thread of the aggregates -> JobMaster: a user function has raised. The cause names the aggregate."""
 
     cause: SerializedThrowable
 

@@ -12,6 +12,6 @@ class StageOver(Message):
 
 @message("simulation.begun")
 class SimulationBegun(Message):
-    """simulation -> its client: the simulation starts with this scenario, as JSON; for readers of the trace."""
+    """simulation -> its client: the simulation starts with this scenario, as JSON. For readers of the trace."""
 
     scenario: str

@@ -30,11 +30,11 @@ class FileSplit(SourceSplit):
 
 @value("source.file_batch_split")
 class FileBatchSplit(SourceSplit):
-    """Whole files, or a range of one, that are read as one batch.
+    """Whole files, or a range of one file, that are read as one batch.
 
-    Text files do not store their number of rows: it counts as 0 until they are read. `event_time_max` (ms) comes from
-    the statistics of the files; None if there are none. With a `size_bytes` the split may be read in one batch with its
-    neighbours; otherwise it is a batch by itself.
+    Text files do not store their number of rows, which counts as 0 until they are read. `event_time_max` (ms) comes
+    from the statistics of the files, or is None without statistics. With a `size_bytes` the split may be read in one
+    batch with its neighbours; otherwise it is read as a batch of its own.
     """
 
     split_id: SplitId
@@ -65,9 +65,9 @@ class IndexRangeSplit(SourceSplit):
 
 @value("source.serialized_split")
 class SerializedSplit(SourceSplit):
-    """A split that only its connector understands; `content` is JSON text.
+    """A split that only its connector understands. `content` is JSON text.
 
-    Therefore a trace can be read and replayed without the connector. For `size_bytes` see FileBatchSplit.
+    So a trace can be read and replayed without the connector. For `size_bytes` see FileBatchSplit.
     """
 
     split_id: SplitId
@@ -78,9 +78,9 @@ class SerializedSplit(SourceSplit):
 
 @value("source.partition_time")
 class PartitionTime(Value):
-    """The latest event time (ms) of the rows read of a partition of the source; None if they have none.
+    """The latest event time (ms) of the rows read from a partition of the source, or None if there are none.
 
-    The earliest is only computed if the order of rows is watched.
+    The earliest event time is only computed if the order of rows is watched.
     """
 
     partition: str
@@ -89,21 +89,21 @@ class PartitionTime(Value):
 
 
 def files_in(splits: Iterable[SourceSplit]) -> int:
-    """Return the number of files of these splits, if they are splits of files; each range of a file counts as one."""
+    """Return the number of files of these splits, if they are splits of files. Each range of a file counts as one."""
     return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
 
 
 def size_of(split: SourceSplit) -> int | None:
-    """Return the size in bytes of a split that may be read with its neighbours; None if it is a batch by itself."""
+    """Return the size in bytes of a split that may be read with its neighbours, or None if it is read on its own."""
     return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit | SerializedSplit) else None
 
 
 @value("source.unread_split")
 class UnreadSplit(Value):
-    """A split that a reader holds and has not read; its state in a checkpoint is a list of them.
+    """A split that a reader holds and has not read. The state of a reader in a checkpoint is a list of these.
 
-    It was number `number` (from 0) of the splits that the source has assigned: a reader that takes over the splits of
-    several others reads them in that order, since rows would otherwise be late that were not.
+    It was number `number` (from 0) of the splits that the source has assigned. A reader that takes over the splits of
+    several readers reads them in that order, because otherwise rows would become late.
     """
 
     split: SourceSplit
@@ -112,11 +112,11 @@ class UnreadSplit(Value):
 
 @value("source.enumerator_state")
 class SplitEnumeratorState(Value):
-    """State of a split enumerator in a checkpoint: splits not assigned yet, in order, and the next discovery's
+    """The state of a split enumerator in a checkpoint: the unassigned splits, in order, and the next discovery's
     position.
 
-    The format of `position` is private to the discovery. `handed_out` counts the assigned splits, including those given
-    back. `assigned` is not used any more: states of old versions list the assigned splits in it.
+    The format of `position` is private to the discovery. `handed_out` counts the assigned splits, including returned
+    ones. `assigned` is no longer used: states of old versions list the assigned splits in it.
     """
 
     unassigned: tuple[SourceSplit, ...] = ()
@@ -137,7 +137,7 @@ class RequestSplits(Message):
 
 @message("source.add_splits")
 class AddSplits(Message):
-    """JobMaster -> TaskManager -> Task: read these in order; `numbers` are their numbers among all assigned splits."""
+    """JobMaster -> TaskManager -> Task: read these in order. `numbers` are their numbers among all assigned splits."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -147,7 +147,7 @@ class AddSplits(Message):
 
 @message("source.no_more_splits")
 class NoMoreSplits(Message):
-    """JobMaster -> TaskManager -> Task: the input ends when the splits you hold are read."""
+    """JobMaster -> TaskManager -> Task: the input ends when the splits that the reader holds are read."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -155,9 +155,9 @@ class NoMoreSplits(Message):
 
 @message("source.reported_watermark")
 class ReportedWatermark(Message):
-    """Task -> JobMaster: the watermark of a reader of an aligned source; an idle one does not limit the others.
+    """Task -> JobMaster: the watermark of a reader of an aligned source. An idle reader does not limit the others.
 
-    WATERMARK_MIN: it knows no event time yet. WATERMARK_MAX: it has read all of its input.
+    WATERMARK_MIN means that it knows no event time yet, WATERMARK_MAX that it has read all of its input.
     """
 
     attempt: ExecutionAttemptId
@@ -167,7 +167,7 @@ class ReportedWatermark(Message):
 
 @message("source.align_watermark")
 class AlignWatermark(Message):
-    """JobMaster -> TaskManager -> Task: pause while your watermark is above `max_watermark_ms`."""
+    """JobMaster -> TaskManager -> Task: pause while the reader's watermark is above `max_watermark_ms`."""
 
     attempt: ExecutionAttemptId
     max_watermark_ms: int
@@ -175,12 +175,12 @@ class AlignWatermark(Message):
 
 @message("source.splits_discovered")
 class SplitsDiscovered(Message):
-    """data plane -> JobMaster: the splits that a discovery has found; `finished` if there will be no more.
+    """data plane -> JobMaster: the splits that a discovery has found. `finished` is set if there will be no more.
 
-    It started at the position `begun_at`, and the next one starts at `position`. If there is `more`, `files_left`
-    files, the next discovery need not wait. Otherwise it starts `interval_ms` later; None: there is no next one. If the
-    source's path does not exist, `missing_path` is that path as the user wrote it. `retained` describes what the
-    external system retains for the source and would otherwise delete.
+    The discovery started at the position `begun_at`, and the next one starts at `position`. If there is `more`,
+    `files_left` files, the next discovery need not wait. Otherwise it starts `interval_ms` later (None: there is no
+    next one). If the source's path does not exist, `missing_path` is that path as the user wrote it. `retained`
+    describes data that the external system retains for the source and would otherwise delete.
     """
 
     operator_id: OperatorId

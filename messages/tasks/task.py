@@ -1,4 +1,4 @@
-"""Between the JobMaster, the TaskManagers and their Tasks: deployment, cancellation, states."""
+"""Messages between the JobMaster, the TaskManagers and their Tasks: deployment, cancellation, states."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class ExecutionState(StrEnum):
 
 @value("task.result_partition_descriptor")
 class ResultPartitionDescriptor(Value):
-    """An output of an attempt: subpartition i is read by one consuming subtask.
+    """An output of an attempt. Each subpartition is read by one consuming subtask.
 
-    A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition gives
+    A HASH partition is split by key group with the key expressions of `key_by`. A FORWARD or REBALANCE partition gives
     each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished, and
     outlives its Task.
     """
@@ -76,7 +76,7 @@ class InputGateDescriptor(Value):
 
 @value("task.deployment_descriptor")
 class TaskDeploymentDescriptor(Value):
-    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
+    """Everything that a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
 
     The TaskManager sets the attempt's `buffers`, and its managed memory if that is declared.
     """
@@ -141,7 +141,7 @@ class FailTask(Message):
 
 @value("task.execution_state")
 class TaskExecutionState(Value):
-    """A state that an attempt reached, with the failure if it is FAILED; with a terminal state, its accumulators."""
+    """A state that an attempt reached, with the failure if it is FAILED, and its accumulators if it is terminal."""
 
     attempt: ExecutionAttemptId
     state: ExecutionState
@@ -158,14 +158,14 @@ class UpdateTaskExecutionState(Message):
 
 @message("task.end_of_data")
 class NotifyEndOfData(Message):
-    """Task -> JobMaster: every row of this attempt is processed; it waits for the final checkpoint."""
+    """Task -> JobMaster: every row of this attempt is processed, and it waits for the final checkpoint."""
 
     attempt: ExecutionAttemptId
 
 
 @value("task.latency_statistics")
 class LatencyStatistics(Value):
-    """Travel times of the last latency markers from a source subtask (ms); `count` is their number."""
+    """Latencies of the last latency markers from a source subtask, in ms. `count` is the number of markers."""
 
     operator_id: str
     subtask: int
@@ -179,9 +179,9 @@ class LatencyStatistics(Value):
 
 @value("task.event_time_hold")
 class EventTimeHold(Value):
-    """A subtask of a source, or one of its partitions, that has been silent since `since_ms` and holds event time back.
+    """A subtask of a source, or one of its partitions, that has been idle since `since_ms` and holds event time back.
 
-    `partition` is empty if the source has none; `watermark_ms` is WATERMARK_MIN if no row of it had an event time.
+    `partition` is empty if the source has none. `watermark_ms` is WATERMARK_MIN if none of its rows had an event time.
     """
 
     subtask: int
@@ -192,14 +192,14 @@ class EventTimeHold(Value):
 
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
-    """Counts since the start of the attempt; times in ms, watermark in ms of event time.
+    """Counts since the start of the attempt. Times are in ms, the watermark in ms of event time.
 
     A running attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The queue lengths
     are current: batches received and not processed, and batches that wait for their readers. `files_unread` is the
     current number of files that a source's reader holds and has not started to read.
 
-    `rows_published` were written by sinks and are visible to readers; `rows_staged` were written by them and wait for a
-    checkpoint. Rows that an attempt published for its predecessor, because its checkpoint contained them, are not
+    `rows_published` were written by sinks and are visible to readers; `rows_staged` were written by sinks and wait for
+    a checkpoint. Rows that an attempt published for its predecessor, because its checkpoint contained them, are not
     counted. `held_back_by` is what the watermark of a source waits for, once it has waited for a while.
     """
 
@@ -243,7 +243,7 @@ class WatermarkReportDue(Message):
 
 @message("task.idle_due")
 class IdleDue(Message):
-    """Task's timer -> itself: check whether the source has been silent for too long."""
+    """Task's timer -> itself: check whether the source has been idle for too long."""
 
 
 @message("task.processing_time_due")
@@ -267,7 +267,7 @@ class CancellationDue(Message):
 
 @value("task.finished_partition")
 class FinishedPartition(Value):
-    """A BLOCKING partition that is written completely: its elements, subpartition by subpartition."""
+    """A BLOCKING partition that is completely written: its elements, subpartition by subpartition."""
 
     descriptor: ResultPartitionDescriptor
     subpartitions: tuple[tuple[Buffer, ...], ...]
@@ -275,7 +275,7 @@ class FinishedPartition(Value):
 
 @message("task.keep_partitions")
 class KeepPartitions(Message):
-    """Task -> TaskManager: the attempt has FINISHED; serve these to any reader until they are released."""
+    """Task -> TaskManager: the attempt has FINISHED; serve these partitions to any reader until they are released."""
 
     attempt: ExecutionAttemptId
     partitions: tuple[FinishedPartition, ...]
@@ -283,7 +283,7 @@ class KeepPartitions(Message):
 
 @message("task.partitions_released")
 class PartitionsReleased(Message):
-    """TaskManager's own work -> itself: the batches of these partitions are freed; with a `cause`, they are not."""
+    """TaskManager's own work -> itself: the batches of these partitions are freed. With a `cause`, they are not."""
 
     partition_ids: tuple[ResultPartitionId, ...]
     cause: SerializedThrowable | None = None
@@ -291,7 +291,7 @@ class PartitionsReleased(Message):
 
 @message("task.release_partitions")
 class ReleasePartitions(Message):
-    """JobMaster -> TaskManager: no reader needs these finished partitions any more."""
+    """JobMaster -> TaskManager: no reader needs these finished partitions any longer."""
 
     job_id: JobId
     partition_ids: tuple[ResultPartitionId, ...]

@@ -3,8 +3,8 @@
 A value is a map of its tag (under the empty key) and all of its fields by name, in declaration order. So equal values
 give equal bytes, any msgpack tool can read a trace, fields that an older peer does not know are skipped, and fields
 that it did not send take their defaults. Arrays without names would be a third smaller, but the order of the
-declaration would become part of the protocol. A ref is an extension type, because a decoder cannot create it with a
-constructor alone: `resolve` turns path and incarnation into a live ref, or into a plain `Ref` without an actor system.
+declaration would become part of the protocol. A ref is an extension type, because a constructor alone cannot create it:
+`resolve` turns path and incarnation into a live ref, or into a plain `Ref` without an actor system.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _EMPTY_KEY = b"\xa0"
 
 
 def encode(value: Value, pack: Callable[[object], bytes] = msgpack.packb) -> bytes:
-    """Encode a declared value; equal values give equal bytes.
+    """Encode a declared value. Equal values give equal bytes.
 
-    `pack` may be that of a `msgpack.Packer` that the caller reuses: creating one takes longer than packing a small
-    message.
+    `pack` may be the method of a `msgpack.Packer` that the caller reuses: creating one takes longer than packing a
+    small message.
 
     Raises:
-        EncodeError: the value, or one inside, is not declared or does not fit its annotations.
+        EncodeError: the value, or a value inside it, is not declared or does not fit its annotations.
         DeclarationError: a field has an annotation without a wire schema.
     """
     name = type(value).__qualname__
@@ -49,7 +49,7 @@ def encode(value: Value, pack: Callable[[object], bytes] = msgpack.packb) -> byt
 
 
 def decode(data: bytes, resolve: Resolve = Ref) -> Value:
-    """Decode a value from the bytes of `encode`; `resolve` creates its refs.
+    """Decode a value from the bytes of `encode`. `resolve` creates its refs.
 
     Raises:
         DecodeError: the bytes are truncated, have trailing data, or do not fit the declarations.
@@ -61,7 +61,7 @@ def decode(data: bytes, resolve: Resolve = Ref) -> Value:
         raise DecodeError(f"{_tag(extra.unpacked)}: {len(extra.extra)} trailing bytes") from None
     except ValueError as error:
         raise DecodeError(f"not the encoding of a value: {error}") from None
-    # Each value has its tag under the empty key: data with few such keys cannot be nested deeply.
+    # Each value has its tag under the empty key, so data with few such keys cannot be deeply nested.
     if data.count(_EMPTY_KEY) > MAX_NESTING and is_nested_deeply(wire):
         raise DecodeError(f"{_tag(wire)}: nested too deeply")
     try:

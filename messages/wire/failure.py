@@ -8,10 +8,10 @@ from flykka.messages.wire.message import Value, value
 
 @value("failure.serialized_throwable")
 class SerializedThrowable(Value):
-    """Type, message and stack trace of a failure; `suppress_restarts` marks one that no restart can repair.
+    """The type, message and stack trace of a failure. `suppress_restarts` marks a failure that no restart can repair.
 
     `type_name` is the name of a class without its module; the class need not exist. If a result partition can no longer
-    be read, `lost_partition` names it: its producer has to run again (Flink's PartitionException).
+    be read, `lost_partition` names it, because its producer has to run again (Flink's PartitionException).
     """
 
     type_name: str
@@ -36,7 +36,7 @@ def suppresses_restarts(error: BaseException) -> bool:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """Return the exception and its causes, each once: a chain may be cyclic."""
+    """Return the exception and its causes, each once, because a chain may be cyclic."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and not any(cause is other for other in chain):

@@ -1,4 +1,4 @@
-"""Ids as readable strings, of distinct types so that the type checker distinguishes them."""
+"""Ids as readable strings, with distinct types so that the type checker distinguishes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ExecutionAttemptId = NewType("ExecutionAttemptId", str)
 ResultPartitionId = NewType("ResultPartitionId", str)
 """`<attempt>:<output index>`: a partition belongs to the attempt that produces it."""
 TaskManagerId = NewType("TaskManagerId", str)
-"""Flink's ResourceID of a TaskManager; the name of its actor."""
+"""The id of a TaskManager (Flink's ResourceID), which is the name of its actor."""
 SlotId = NewType("SlotId", str)
 """`<task manager>/<slot index>`."""
 AllocationId = NewType("AllocationId", str)

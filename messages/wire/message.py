@@ -3,9 +3,9 @@
 Both make a frozen, slotted, keyword-only dataclass and register it under its wire tag in `tags`, which the codec uses.
 Fields are added with defaults and never renamed, so that old traces and checkpoints stay readable.
 
-If a notebook declares a class again, existing instances of the old class are encoded with the fields they have, and
-decoded as the newest class. `isinstance` and `match` distinguish the two classes, as for any class in a notebook; an
-actor looks the name up when it matches, and so uses the newest.
+If a notebook declares a class again, existing instances of the old class are encoded with their own fields, and decoded
+as the newest class. `isinstance` and `match` distinguish the two classes, as for any class in a notebook. An actor
+looks up the name when it matches, and so uses the newest class.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T", bound="type[Value]")
 def assemble_directly(cls: type[Any]) -> None:
     """Replace the initialiser of a frozen, slotted, keyword-only dataclass by one that takes 60 % of the time.
 
-    The generated one uses `object.__setattr__`, which looks each field up by name, and a checkpoint creates a dozen
-    values per task. A class whose initialiser does more than store its arguments is left as it is.
+    The generated initialiser uses `object.__setattr__`, which looks up each field by name, and a checkpoint creates a
+    dozen values per task. A class whose initialiser does more than store its arguments is left unchanged.
     """
     dataclass_fields = fields(cls)
     plain = all(field.init and field.kw_only and field.default_factory is MISSING for field in dataclass_fields)
@@ -59,7 +59,7 @@ class Message(Value):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def message(tag: str) -> Callable[[T], T]:
-    """Declare a message with the tag `<conversation>.<verb>`; the class must derive from `Message`.
+    """Declare a message with the tag `<conversation>.<verb>`. The class must derive from `Message`.
 
     Raises:
         TypeError: the class is not a `Message`.
@@ -70,7 +70,7 @@ def message(tag: str) -> Callable[[T], T]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(tag: str) -> Callable[[T], T]:
-    """Declare a value that messages contain; the class must derive from `Value`. Raises the errors of `message`."""
+    """Declare a value that messages contain. The class must derive from `Value`. Raises the errors of `message`."""
     return _declare(tag, Value)
 
 
@@ -97,7 +97,7 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
 
 
 class ControlMessage(Message):
-    """A message that overtakes others in a `ControlAwareMailbox`; an ordinary one in other mailboxes (as in Akka)."""
+    """A message that overtakes others in a `ControlAwareMailbox`. Other mailboxes treat it as ordinary (as in Akka)."""
 
     __slots__ = ()
 

@@ -9,10 +9,10 @@ from flykka.messages.wire.message import Message
 
 
 class Ref:
-    """Path and incarnation of an actor. Two refs are equal if both are, whatever their classes.
+    """The path and incarnation of an actor. Two refs are equal if both are, whatever their classes.
 
-    A trace that is read without an actor system contains plain `Ref`s; in a running system the decoder creates the
-    kernel's `ActorRef`, which derives from this.
+    A trace that is read without an actor system contains plain `Ref`s. In a running system the decoder creates the
+    kernel's `ActorRef`, which derives from this class.
     """
 
     def __init__(self, path: str, incarnation: int) -> None:
@@ -34,9 +34,9 @@ class Ref:
 
 
 def is_former(ref: Ref, known: Ref | None) -> bool:
-    """Return True if `known` has replaced the actor of `ref`: the later of two at a path has the higher incarnation."""
+    """Return True if `known` has replaced the actor of `ref`: the later actor at a path has the higher incarnation."""
     return known is not None and ref.path == known.path and ref.incarnation < known.incarnation
 
 
 Resolve = Callable[[str, int], Ref]
-"""Creates a ref from a path and an incarnation, for a decoder."""
+"""A function that creates a ref from a path and an incarnation, for a decoder."""

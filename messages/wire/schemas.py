@@ -1,7 +1,7 @@
 """Wire schemas of annotations and classes, on which the codec is built.
 
-The wire has None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty key) and
-one extension type (always a ref). `annotations` compiles the schemas.
+The wire format has None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty
+key) and one extension type (always a ref). `annotations` compiles the schemas.
 
 Types are compared exactly, so that values survive a round trip: a bool is not an int, an enum's member is not a str, a
 named tuple is not a tuple. As in Python itself, an int is accepted for a declared float; it is sent as a float.
@@ -17,7 +17,7 @@ from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Resolve
 
 TAG_KEY = ""
-"""The key of a value's tag in its map: no field can have this name."""
+"""The key of a value's tag in its map. No field can have this name."""
 
 Encode = Callable[[Any], object]
 Decode = Callable[[Any, Resolve], object]
@@ -55,7 +55,7 @@ class UnionMember:
 
 
 class WireSchema:
-    """The wire schema of an annotation. `plain` are the types that are encoded as themselves."""
+    """The wire schema of an annotation. `plain` are the types that are encoded unchanged."""
 
     __slots__ = ("_alternatives", "_decoders", "_encoders", "_name", "plain")
 
@@ -94,7 +94,7 @@ class WireSchema:
 
 
 class FieldSchema(NamedTuple):
-    """A field of a class: a tuple, because every message unpacks one per field."""
+    """A field of a class. It is a tuple, because every message unpacks one per field."""
 
     name: str
     read: Callable[[Value], object]
@@ -154,5 +154,5 @@ def wire_name(wire: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Shorten a text from the wire for an error, since it may have any length."""
+    """Shorten a text from the wire for an error, because it may have any length."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

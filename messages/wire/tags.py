@@ -1,10 +1,10 @@
 """The registry of tags, which stand for classes on the wire, in traces and in checkpoints.
 
-A tag belongs to its class forever: the class may be moved and renamed, and older data stays readable. `@message` and
-`@value` declare the tags of encoded classes, `@trace_tag` those of all other names in a trace.
+A tag belongs to its class forever, so that the class may be moved and renamed, and older data stays readable.
+`@message` and `@value` declare the tags of encoded classes, `@trace_tag` the tags of all other names in a trace.
 
-A notebook may run the cell that declares a class repeatedly, so a class of the same module and name takes over the tag
-of its earlier declaration.
+A notebook may repeatedly run the cell that declares a class, so a class with the same module and name takes over the
+tag of its earlier declaration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _registry: dict[str, Declared] = {}
 
 
 def trace_tag(tag: str) -> Callable[[D], D]:
-    """Declare the tag of a class or function that traces name, such as an actor or an argument of one.
+    """Declare the tag of a class or function that traces name, such as an actor or an actor's argument.
 
     Place it above `@dataclass`, which creates another class.
 
@@ -64,12 +64,12 @@ def registered() -> dict[str, Declared]:
 
 
 def class_of(tag: str) -> Declared | None:
-    """Return the class or function of a tag, if there is one; the newest of several declarations."""
+    """Return the class or function of a tag, if there is one. Of several declarations, the newest counts."""
     return _registry.get(tag)
 
 
 def tag_of(declared: object) -> str:
-    """Return the tag of a class or function itself, not of a base class; "" if it has none."""
+    """Return the tag of a class or function itself, not of a base class, or "" if it has none."""
     tag: str = getattr(declared, "__dict__", {}).get("wire_tag", "")
     return tag
 
@@ -77,8 +77,8 @@ def tag_of(declared: object) -> str:
 def name_in_trace(item: object) -> str:
     """Return the name of a class or function, or of any other object's class, in a trace.
 
-    That is its tag, or "flykka.Qualname" for a class of flykka without one, wherever it is defined; "module:Qualname"
-    for any other.
+    This is its tag, or "flykka.Qualname" for a class of flykka without a tag, wherever it is defined, or
+    "module:Qualname" for any other.
     """
     declared: Any = item if hasattr(item, "__qualname__") else type(item)
     tag = tag_of(declared)

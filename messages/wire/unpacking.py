@@ -7,14 +7,14 @@ from typing import Any
 import msgpack
 
 MAX_NESTING = 100
-"""Maximum nesting of maps and arrays in a value: code that traverses one may recurse."""
+"""The maximum nesting of maps and arrays in a value, because code that traverses a value may recurse."""
 
 MAX_ITEMS = 4_000_000
-"""Maximum number of items in all maps and arrays of an object together."""
+"""The maximum number of items in all maps and arrays of an object together."""
 
 _CHECKED_BYTES = 1024
 _COUNTED_BYTES = 1024 * 1024
-"""Items of shorter data are not counted: they cannot be too many."""
+"""The size of data below which items are not counted, because there cannot be too many."""
 
 
 class Budget:
@@ -32,7 +32,7 @@ class Budget:
 
 
 def hooks(size: int, most: int = MAX_ITEMS) -> dict[str, Any]:
-    """Return the options that limit the items of an object of this size; empty for a small one."""
+    """Return the options that limit the items of an object of this size, or no options for a small object."""
     if size <= _COUNTED_BYTES:
         return {}
     budget = Budget(most)
@@ -40,7 +40,7 @@ def hooks(size: int, most: int = MAX_ITEMS) -> dict[str, Any]:
 
 
 def unpack(data: bytes, **options: Any) -> Any:
-    """Unpack the single msgpack object in `data`; `options` are those of `msgpack.unpackb`.
+    """Unpack the single msgpack object in `data`. `options` are those of `msgpack.unpackb`.
 
     Raises:
         ValueError: the data is incomplete, or has trailing bytes (`msgpack.ExtraData`).

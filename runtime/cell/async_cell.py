@@ -1,10 +1,10 @@
-"""The cell of an actor whose `handle_message` is a coroutine function: one message at a time, in steps on an event
-loop.
+"""The cell of an actor whose `handle_message` is a coroutine function. It handles one message at a time, in steps on an
+event loop.
 
-While a coroutine waits, its cell is AWAITING: messages wait, but signals have turns in between, so that the actor
+While a coroutine waits, its cell is AWAITING: messages wait, but signals are handled in between, so that the actor
 watches, supervises its children and can be stopped. A stop or a restart cancels the coroutine first, and takes effect
-when it has ended. A kill ends the cell at once: the coroutine is cancelled too, and messages that it still sends are
-dropped.
+when the coroutine has ended. A kill ends the cell at once: the coroutine is cancelled too, and messages that it still
+sends are dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCell(Cell):
-    """Cell for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
+    """The cell for Props whose dispatcher is `loop`. Its turns and the steps of its coroutines run on one thread."""
 
     __slots__ = ("_deferred", "_tasks", "_turn")
 
@@ -70,7 +70,7 @@ class AsyncCell(Cell):
         return self.now()
 
     def forget_time(self) -> None:
-        """Read the clock again at the next use: the wait of this step has taken time."""
+        """Forget the time, so that it is read again at the next use: the wait of this step has taken time."""
         self._now = None
 
     def begin_task(self, task: asyncio.Task[Any]) -> None:
@@ -84,7 +84,7 @@ class AsyncCell(Cell):
         return self._turn is not None and self._turn.task is asyncio.current_task()
 
     def release_all(self) -> None:
-        """Release everything; if the coroutine is handling an ask, it fails at once."""
+        """Release everything. If the coroutine is handling an ask, the ask fails at once."""
         super().release_all()
         turn = self._turn
         if turn is not None:
@@ -138,7 +138,7 @@ class AsyncCell(Cell):
         self._now = None if turn.has_begun else turn.began_ms
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
-        """Record the end of the turn's coroutine; called in its last step."""
+        """Record the end of the turn's coroutine. Called in its last step."""
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
@@ -151,7 +151,7 @@ class AsyncCell(Cell):
         self._resume_messages()
 
     def _resume_messages(self) -> None:
-        """Handle messages again, after the signals that were held back."""
+        """Resume handling messages, after the signals that were deferred."""
         self._turn = None
         if self.state is CellState.AWAITING:
             self.state = CellState.RUNNING
@@ -174,7 +174,7 @@ class AsyncCell(Cell):
             return None
         if self.state is not CellState.FAILED:
             return self._on_raised(error, turn.envelope)
-        # The parent is already deciding: a child's failure was escalated.
+        # The parent is already deciding, because a child's failure was escalated.
         failure = self.faults.report(error)
         if reply_to is not None:
             reply_to.fail(failure)
@@ -191,9 +191,9 @@ async def _awaiting(awaitable: Awaitable[None]) -> None:
 
 
 class AsyncTurn:
-    """A turn in steps. Signals may have turns in between, so each step sets the cell's fields again.
+    """A turn in steps. Signals may be handled in between, so each step sets the cell's fields again.
 
-    The time is read once per step: it does not change while the coroutine runs, but while it waits.
+    The time is read once per step: it does not change while the coroutine runs, only while it waits.
     """
 
     __slots__ = ("began_ms", "cancelled", "cell", "effects", "envelope", "has_begun", "over", "sequence", "task")
@@ -208,14 +208,14 @@ class AsyncTurn:
         self.cancelled = False
         """True if the kernel cancelled the coroutine, so that its cancellation is not a failure."""
         self.has_begun = False
-        """Set by the first step, whose time is that at which the message was dequeued."""
-        # In the cell's context, in which tasks created by the coroutine find their turn.
+        """Set by the first step. The time of this step is when the message was dequeued."""
+        # Set in the cell's context, in which tasks created by the coroutine find their turn.
         TURN.set(self)
         self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
         cell.begin_task(self.task)
 
     def cancel(self) -> None:
-        """Cancel the coroutine once, where it waits; one that has not started never will."""
+        """Cancel the coroutine once, at its current wait. A coroutine that has not started will never start."""
         if not self.cancelled:
             self.cancelled = True
             if self.has_begun:
@@ -236,13 +236,13 @@ class AsyncTurn:
         RUNNING.cell, RUNNING.run = outer, None
 
     def step(self, coroutine: Coroutine[Any, Any, Any], step: Callable[..., object], *args: object) -> object:
-        """Run one step of the main coroutine; return the awaited future, or raise `StopIteration` after the last."""
+        """Run one step of the main coroutine. Returns the awaited future; raises `StopIteration` after the last."""
         outer = self.enter()
         try:
             if not self.has_begun:
                 self._take_first_step(coroutine)
             elif not self.cancelled and self.cell.must_end():
-                # Signals overtake: a stop may have arrived while the awaited future completed.
+                # Signals overtake messages: a stop may have arrived while the awaited future completed.
                 self.cancelled = True
                 step, args = coroutine.throw, (asyncio.CancelledError(),)
             if self.cancelled:
@@ -256,7 +256,7 @@ class AsyncTurn:
             self.leave(outer)
 
     def _run_cancelled_step(self, step: Callable[..., object], *args: object) -> object:
-        """Run a step after a cancel; record the cancelled wait unless it was one of the kernel's own."""
+        """Run a step after a cancel. Records the cancelled wait unless the kernel itself was waiting."""
         place = 0 if self.effects is None else len(self.effects)
         try:
             return step(*args)
@@ -294,7 +294,7 @@ class AsyncTurn:
 
 
 class _TurnSteps(Steps):
-    """Steps of the coroutine that `handle_message` returned."""
+    """The steps of the coroutine that `handle_message` returned."""
 
     def send(self, value: Any) -> Any:
         return self._turn.step(self._coroutine, self._coroutine.send, value)

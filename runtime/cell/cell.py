@@ -4,7 +4,7 @@ Rules:
 - The state of a cell is used in its own turns only. Other cells and threads send it signals.
 - The exception is a kill, which may come from any thread at any time: it sets `end_reason` under the tree's lock, and
   from then on the cell has no effects. So each effect checks `end_reason` first, and whatever is registered at the same
-  moment (a resource, a watcher, an alarm) checks it once more afterwards.
+  moment (a resource, a watcher, an alarm) checks `end_reason` once more afterwards.
 - Only the thread that sets `end_reason` releases the cell.
 
 Lifecycle, children, death watch, faults, timers and resources are in other modules of this package.
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka.runtime")
 
-# Looked up for every turn: an Enum member is slow to reach.
+# The member is read in every turn, and looking up an Enum member is slow.
 _RUNNING = CellState.RUNNING
 _ENDING = CellState.ENDING
 
 
 class Cell(PykkaActor):
-    """An actor from start to end, including restarts; `ref.incarnation` distinguishes actors at the same path."""
+    """An actor from start to end, including restarts. `ref.incarnation` distinguishes actors at the same path."""
 
     __slots__ = (
         "_death_watch",
@@ -91,7 +91,7 @@ class Cell(PykkaActor):
     )
 
     on_loop = False
-    """True if the cell's thread is an event loop, which other cells share and no cell may block."""
+    """True if the cell's thread is an event loop, which it shares with other cells and must not block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
@@ -116,7 +116,7 @@ class Cell(PykkaActor):
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """Handles the next message; None if there is no instance."""
+        """Handles the next message. None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
         self.current: TellEntry | Envelope | None = None
@@ -126,7 +126,7 @@ class Cell(PykkaActor):
         self.stash: Stash | None = None
         self.receive_timeout: ReceiveTimeoutTask | None = None
         self.turns = 0
-        """For inspection; counted per run, so that it costs nothing per turn."""
+        """The number of turns, for inspection. Counted per run, so that it costs nothing per turn."""
         self.asking: Reply | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
@@ -136,7 +136,7 @@ class Cell(PykkaActor):
         self._timers: Timers | None = None
         self._resources: Resources | None = None
         self._sessions: LeaderSessions | None = None
-        # An actor has its own context variables, which it keeps on whatever threads its turns run.
+        # An actor has its own context variables, whichever threads its turns run on.
         self.variables = Context()
 
     def __str__(self) -> str:
@@ -154,20 +154,20 @@ class Cell(PykkaActor):
 
     @property
     def handles(self) -> str | None:
-        """The class of the message or signal that is being handled; readable from any thread."""
+        """The class of the message or signal that is being handled. Readable from any thread."""
         current = self.current
         return None if current is None else type(Envelope.wrap(current).message).__name__
 
     def now(self) -> int:
-        """Return the time of this turn, read once."""
+        """Return the time of this turn, which is read once."""
         if self._now is None:
             self._now = self.system.clock.now_ms()
         return self._now
 
-    read_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
+    read_time = now  # This time is for the actor itself; a coroutine's readings between its waits are recorded.
 
     def may_act(self, *effect: object) -> bool:
-        """Record an effect of this turn; return False if the cell has ended and must not have the effect."""
+        """Record an effect of this turn. Returns False if the cell has ended and must not have the effect."""
         if self.end_reason is not None:
             return False
         if self.effects is not None:
@@ -200,19 +200,19 @@ class Cell(PykkaActor):
         self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
 
     def begin_task(self, task: Task[Any]) -> None:
-        """Cancel a task of an event loop together with the instance; does nothing in other cells."""
+        """Cancel a task of an event loop together with the instance. Does nothing in other cells."""
 
     def is_main_task(self) -> bool:
-        """Return True if the running task handles a message; always False without an event loop."""
+        """Return True if the running task handles a message. Always False without an event loop."""
         return False
 
     def release_all(self) -> None:
-        """Release everything the cell holds; messages that wait in its mailbox become dead letters."""
+        """Release everything that the cell holds. Messages that wait in its mailbox become dead letters."""
         self._release_parts()
         self.mailbox.close()
 
     def _release_parts(self) -> None:
-        """Release the parts that a turn may have acquired, even if it continued after a kill."""
+        """Release the parts that a turn may have acquired, even if the turn continued after a kill."""
         if self.stash is not None:
             self.stash.reject_all()
         if self._timers is not None:
@@ -246,7 +246,7 @@ class Cell(PykkaActor):
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Answer a signal that arrives too late; only a watcher has to be notified."""
+        """Answer a signal that arrives too late: only a watcher has to be notified."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
 
@@ -260,7 +260,7 @@ class Cell(PykkaActor):
                 self.release_all()
                 self.announce_end()
             elif self.end_reason is not None:
-                self._release_parts()  # It was killed on another thread during the run.
+                self._release_parts()  # The cell was killed on another thread during the run.
         finally:
             RUNNING.cell, RUNNING.run = outer
             self.current = None
@@ -297,7 +297,7 @@ class Cell(PykkaActor):
             self._message_turn(Envelope.wrap(entry))
             return
         behaviour = self.behaviour
-        # After reading the behaviour, which a release sets to None.
+        # Checked after reading the behaviour, which a release sets to None.
         if self.end_reason is not None or behaviour is None:
             self.reject(Envelope.wrap(entry))
             return
@@ -314,7 +314,8 @@ class Cell(PykkaActor):
         self._now = None
         if recorder is not None:
             begin_record(self)
-        # After drawing the sequence number, so that no turn of a killed actor has a higher one than its kill.
+        # Checked after drawing the sequence number, so that no turn of a killed actor has a higher number than its
+        # kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
@@ -352,7 +353,8 @@ class Cell(PykkaActor):
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
-            # Killed during its turn, which may be why it failed: no parent decides about it.
+            # The actor was killed during its turn, which may be the cause of the failure, so no parent decides about
+            # it.
             logger.debug("%s raised after its end", self.ref, exc_info=error)
             return None
         failure = self.faults.fail(error)
@@ -361,7 +363,7 @@ class Cell(PykkaActor):
         return failure
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
-        """Continue the turn in the handler's coroutine; False if that is impossible without an event loop."""
+        """Continue the turn in the handler's coroutine. Returns False if that is impossible without an event loop."""
         if envelope.reply_to is not None:
             envelope.reply_to.refuse_returned(outcome)
         return False

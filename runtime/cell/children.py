@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """Children of a cell, each from its spawning until the parent has handled its end, as in Akka.
+    """The children of a cell. A child belongs to it from its spawning until the parent has handled its end, as in Akka.
 
     So a parent sees its children change in its own turns only. Additions and removals hold the tree's lock, under which
-    a kill removes the subtree: other actors may spawn under `/user` too.
+    a kill removes the subtree, because other actors may spawn under `/user` too.
     """
 
     __slots__ = ("_by_name", "_dying")
@@ -32,17 +32,17 @@ class Children:
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
-        """Return the child with this `ref`; None if it has ended, or is another incarnation."""
+        """Return the child with this `ref`, or None if it has ended, or is another incarnation."""
         child = self._by_name.get(ref.path.rpartition("/")[2])
         return child if child is not None and child.ref == ref else None
 
     def add(self, name: str, child: Cell) -> None:
-        """Add a spawned child. Raises `InvalidActorNameError` if a living one has the name."""
+        """Add a spawned child. Raises `InvalidActorNameError` if a living child has the name."""
         present = self._by_name.get(name)
         if present is not None:
             if present.end_reason is None:
                 raise InvalidActorNameError(f"{present.ref} is alive, so the name {name!r} is not free")
-            # It has ended; the parent has not handled the notification yet.
+            # The child has ended, but the parent has not handled the notification yet.
             self.remove(present)
         self._by_name[name] = child
 
@@ -52,7 +52,7 @@ class Children:
             child.ref.signal(Stop())
 
     def expect_end(self, child: Cell) -> None:
-        """Expect the end of a child that this cell has not stopped itself."""
+        """Expect the end of a child that this cell itself has not stopped."""
         self._dying[child] = None
 
     def remove(self, child: Cell) -> None:

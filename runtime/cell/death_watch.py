@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """A cell's part in DeathWatch, as watcher and as watched. A killed actor may notify twice, which is ignored."""
+    """The watches of a cell, as watcher and as watched. A killed actor may notify twice; the second time is ignored."""
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 
@@ -26,7 +26,7 @@ class DeathWatch:
         self._watchers: dict[Ref, None] = {}
 
     def watch(self, ref: Ref, message: Message | None) -> None:
-        """Watch `ref`: its end arrives as `Terminated` or as `message`. Watching again replaces the message."""
+        """Watch `ref`. Its end arrives as `Terminated` or as `message`. Watching again replaces the message."""
         if ref == self._cell.ref:
             return
         if ref in self._queued:
@@ -38,28 +38,28 @@ class DeathWatch:
             self._living(ref).signal(Watch(watcher=self._cell.ref))
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching `ref`; a notification that is already in the mailbox is dropped too."""
+        """Stop watching `ref`. A notification that is already in the mailbox is dropped too."""
         self._queued.pop(ref, None)
         if ref in self._watching:
             del self._watching[ref]
             self._living(ref).signal(Unwatch(watcher=self._cell.ref))
 
     def on_notification(self, ref: Ref, cause: int | None) -> None:
-        """Queue the end of `ref` after the messages it sent before, if it is still watched."""
+        """Queue the end of `ref` after the messages that it sent before, if it is still watched."""
         if ref in self._watching:
             message = self._queued[ref] = self._watching.pop(ref)
             ended = Terminated(ref=ref) if message is None else message
             self._cell.mailbox.put(TerminatedEnvelope(ended, ref, cause))
 
     def accept(self, ref: Ref) -> Message | None:
-        """Return the queued notification of `ref`; None if it was unwatched in the meantime."""
+        """Return the queued notification of `ref`, or None if it was unwatched meanwhile."""
         if ref not in self._queued:
             return None
         message = self._queued.pop(ref)
         return Terminated(ref=ref) if message is None else message
 
     def requeue(self, ref: Ref, message: Message) -> None:
-        """Queue the notification of `ref` again: it was accepted and stashed."""
+        """Queue the notification of `ref` again, which was accepted and then stashed."""
         self._queued[ref] = None if isinstance(message, Terminated) else message
 
     def on_watch(self, watcher: Ref) -> None:

@@ -1,10 +1,10 @@
-"""Supervision of an actor that raises: the failed cell is suspended, its parent decides (Akka's FaultHandling).
+"""Supervision of an actor that raises: the failed cell is suspended, and its parent decides (Akka's FaultHandling).
 
 1. The failed cell handles no message until a directive arrives, but it handles signals.
 2. A tell and an ask are treated alike: the parent decides, and an asker gets the failure too.
-3. A failure is matched by incarnation, so that an old one cannot restart a new child of the same name.
+3. A failure is matched by incarnation, so that an old failure cannot restart a new child with the same name.
 4. Any BaseException is a failure of this actor only.
-5. The last hook of an instance runs once: `pre_restart` if it is replaced, `post_stop` if the actor ends.
+5. The last hook of an instance runs once: `pre_restart` if the instance is replaced, `post_stop` if the actor ends.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ class FaultHandling:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
-        """Alarm at the end of the delay before the new instance."""
+        """The alarm at the end of the delay before the new instance."""
         self._escalated: tuple[Cell, ...] = ()
-        """Children whose failures were escalated; they are suspended until this cell's own parent has decided."""
+        """The children whose failures were escalated. They are suspended until this cell's own parent has decided."""
         self._unstarted = False
         """True if the last instance could not be created or started."""
         self.error: BaseException | None = None
         """The error of the failed cell, until the parent has decided."""
         self.pre_restart_ran = False
-        """True once `pre_restart` has run: the instance is about to be replaced."""
+        """True once `pre_restart` has run, so that the instance is about to be replaced."""
         self._history: RestartHistory | None = None
         self.restarted = 0
-        """Number of times that the instance was replaced."""
+        """The number of times that the instance was replaced."""
         self.last_failure: tuple[int, SerializedThrowable] | None = None
-        """Time (ms) and text of the last failure; for inspection."""
+        """The time (ms) and text of the last failure, for inspection."""
 
     @property
     def history(self) -> RestartHistory:
-        """Restarts of this cell as its parent counts them, created at the first one."""
+        """The restarts of this cell as its parent counts them, created at the first restart."""
         if self._history is None:
             self._history = RestartHistory()
         return self._history
@@ -101,7 +101,7 @@ class FaultHandling:
             self.report(error)
 
     def resume(self) -> SerializedThrowable | None:
-        """Continue with the instance as it is; if none has started, create one, as Akka does."""
+        """Continue with the instance as it is. If none has started, create one, as Akka does."""
         if self._cell.state is not CellState.FAILED:
             return None
         if self._unstarted:
@@ -110,12 +110,12 @@ class FaultHandling:
         escalated, self._escalated = self._escalated, ()
         self._cell.state = CellState.RUNNING
         for child in escalated:
-            # The failure was this child's originally, and it is still suspended.
+            # The failure was originally this child's, and the child is still suspended.
             child.ref.signal(Resume())
         return None
 
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
-        """Drop the instance; a new one is created when its children and the delay have ended."""
+        """Drop the instance. A new instance is created when its children and the delay have ended."""
         cell = self._cell
         if cell.state not in (CellState.FAILED, CellState.RUNNING):
             return None
@@ -138,7 +138,7 @@ class FaultHandling:
         return self.finish_recreate()
 
     def cancel_backoff(self) -> None:
-        """Cancel the delay: there will be no new instance."""
+        """Cancel the delay, because there will be no new instance."""
         if self._backoff is not None:
             self._backoff.cancel()
 
@@ -202,7 +202,7 @@ class FaultHandling:
 
     def _decide(self, strategy: SupervisorStrategy, child: Cell, error: BaseException) -> None:
         cell = self._cell
-        # The return value of a user's decider is checked here: no child waits for an invalid directive.
+        # The return value of a user's decider is checked here, so that no child waits for an invalid directive.
         directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
@@ -231,6 +231,7 @@ class FaultHandling:
     def _escalate(self, child: Cell, error: BaseException) -> None:
         record_effect("supervise", child.ref, Directive.ESCALATE.name, 0)
         self._escalated = (*self._escalated, child)
-        # A cell that has already failed, or is being replaced, decides about this child together with itself.
+        # A cell that has already failed, or is being replaced, decides about this child together with its own
+        # restart.
         if self._cell.state is CellState.RUNNING:
             self.fail(error)

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class CellState(Enum):
-    """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
+    """The state of a cell. Only a RUNNING cell handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
     """The instance is not created yet."""
     RUNNING = auto()
     AWAITING = auto()
-    """Waits for the coroutine that handles a message."""
+    """The cell waits for the coroutine that handles a message."""
     FAILED = auto()
-    """Waits for the parent's directive."""
+    """The cell waits for the parent's directive."""
     RESTARTING = auto()
-    """Waits for children to end, and for the backoff to pass, before the new instance is created."""
+    """The cell waits for children to end, and for the backoff to pass, before the new instance is created."""
     STOPPING = auto()
-    """Waits for children to end before `post_stop`."""
+    """The cell waits for children to end before `post_stop`."""
     ENDING = auto()
-    """`post_stop` has run; the cell is released after this turn is recorded."""
+    """`post_stop` has run. The cell is released after this turn is recorded."""
     ENDED = auto()
 
 
@@ -75,7 +75,7 @@ def _stop(cell: Cell) -> None:
     if cell.state in (CellState.STOPPING, CellState.ENDING):
         return
     with cell.system.cells.lock:
-        # From here on no thread adds a child, so that none is missed below.
+        # From here on no thread adds a child, so none is missed below.
         cell.state = CellState.STOPPING
     for child in cell.children.all():
         cell.children.stop(child)
@@ -84,7 +84,7 @@ def _stop(cell: Cell) -> None:
 
 def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | None:
     with cell.system.cells.lock:
-        # Another thread may spawn the next actor of this name at the same time, which must not be removed instead.
+        # Another thread may spawn the next actor with this name at the same time, which must not be removed instead.
         child = cell.children.find(ref)
         if child is not None:
             cell.children.remove(child)

@@ -1,6 +1,6 @@
 """Parts of a cell that few actors need: resources, random numbers, changing behaviours, a stash.
 
-Each is created on first use: by `LazyPart`, or by the context.
+Each part is created on first use, by `LazyPart` or by the context.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class LazyPart(Generic[T]):
-    """Descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until then.
+    """A descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until
+    then.
 
-    With all of their parts, a hundred thousand cells would cost Python's garbage collector more time than everything
+    If a hundred thousand cells had all of their parts, Python's garbage collector would take more time than everything
     else.
     """
 
@@ -55,9 +56,9 @@ class SupportsClose(Protocol):
 
 
 class Resources:
-    """External resources of an actor, closed in reverse order when it ends.
+    """The external resources of an actor, closed in reverse order when it ends.
 
-    Each is closed exactly once: the thread that pops one closes it.
+    Each resource is closed exactly once, by the thread that pops it.
     """
 
     __slots__ = ("_cell", "_resources")
@@ -67,13 +68,13 @@ class Resources:
         self._resources: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
-        """Own `resource`; if the cell has ended in the meantime, close it at once."""
+        """Own `resource`. If the cell has ended meanwhile, close it at once."""
         self._resources.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
 
     def close_all(self) -> None:
-        """Close every resource, even if one of them fails to close."""
+        """Close every resource, even if some fail to close."""
         while self._resources:
             try:
                 resource = self._resources.pop()
@@ -86,19 +87,19 @@ class Resources:
 
 
 class SeededRandom:
-    """Random numbers and ids of an actor. A restart continues the sequence; another incarnation has a different one."""
+    """The random numbers and ids of an actor. A restart continues the sequence, another incarnation does not."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
     def __init__(self, seed: int, ref: Ref) -> None:
         self._identity = f"{seed}:{ref}"
         self._made_ids = 0
-        # Seeded with a text, Random hashes it itself, the same in every process.
+        # Random itself hashes a text seed, in the same way in every process.
         self.random = random.Random(self._identity)
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Create the one of a cell, on first use: a generator takes 2.5 kB."""
+        """Create the random numbers of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
@@ -124,7 +125,7 @@ def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
 
 
 class Behaviours:
-    """Stack of an instance's behaviours, the current one on top (Akka's behaviour stack). A restart drops it."""
+    """A stack of an instance's behaviours, the current one on top (as in Akka). A restart drops the stack."""
 
     __slots__ = ("_cell", "_first", "_stack")
 
@@ -152,9 +153,9 @@ class Behaviours:
 
 
 class Stash:
-    """Stashed messages of an actor, in order. A restart unstashes them, the actor's end makes them dead letters.
+    """The stashed messages of an actor, in order. A restart unstashes them; the actor's end makes them dead letters.
 
-    The thread that pops an entry handles it, so that each is handled once, even if a kill is concurrent.
+    The thread that pops an entry handles it, so that each entry is handled once, even during a concurrent kill.
     """
 
     __slots__ = ("_cell", "_entries")
@@ -167,17 +168,17 @@ class Stash:
         return len(self._entries)
 
     def stash(self, entry: TellEntry | Envelope | None) -> None:
-        """Append `entry`, the one that is being handled.
+        """Append `entry`, which is being handled.
 
         Raises:
-            StashError: it is no message, or is stashed already.
+            StashError: the entry is no message, or is already stashed.
             StashOverflowError: the stash is full.
         """
         cell, entries = self._cell, self._entries
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be sent twice from outside of actors: as tuples the two entries are distinct.
+            # The same message may be sent twice from outside of actors. As tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} message twice")
@@ -188,7 +189,7 @@ class Stash:
                 "which is the limit set by Props.with_stash_capacity"
             )
         if not cell.may_act("stash"):
-            return  # It was killed during its turn: its message ends with it.
+            return  # The actor was killed during its turn, and its message ends with it.
         entries.append(entry.stashed(cell) if isinstance(entry, Envelope) else entry)
         if cell.end_reason is not None:
             self.reject_all()
@@ -197,7 +198,7 @@ class Stash:
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
-        """Make all of them dead letters: the actor has ended."""
+        """Make all messages dead letters, because the actor has ended."""
         for entry in self._popped():
             self._cell.reject(Envelope.wrap(entry))
 

@@ -1,9 +1,9 @@
 """The cell of an actor with its own thread: Pykka's ThreadingActor, from the start of its thread to its stop.
 
 Pykka's loop takes envelopes from the inbox and passes them to `on_receive` until `actor_stopped` is set, which is the
-cell's termination. Messages are not in the inbox but in the mailbox: an envelope only says that the mailbox has
-scheduled the cell, and receiving it is one run, as on the threads of a pool. A run never raises, because Pykka would
-then stop every actor of the process.
+cell's termination. The messages are in the mailbox, not in the inbox: an envelope only means that the mailbox has
+scheduled the cell, and receiving the envelope is one run, as on the threads of a pool. A run never raises, because
+Pykka would then stop every actor of the process.
 
 A kill may come from any thread. It completes the termination there, and Pykka's `on_stop` wakes the loop.
 """
@@ -27,7 +27,7 @@ _ENDED = PykkaEnvelope(False)
 
 
 class PinnedCell(Cell, PykkaThreadingActor):
-    """Cell for Props whose dispatcher is `pinned`, in a system with threads."""
+    """The cell for Props whose dispatcher is `pinned`, in a system with threads."""
 
     __slots__ = ()
 
@@ -43,7 +43,6 @@ class PinnedCell(Cell, PykkaThreadingActor):
     # Called by Pykka, on the cell's thread unless a kill stops it
 
     def on_start(self) -> None:
-        """Name the thread after the actor."""
         threading.current_thread().name = f"flykka-pinned-{self}"
 
     def on_receive(self, is_scheduled: bool) -> None:

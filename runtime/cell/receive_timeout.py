@@ -1,4 +1,4 @@
-"""The receive timeout: a message for an actor that has received none for some time (Akka's ReceiveTimeout)."""
+"""The receive timeout: a message for an actor that has received no message for some time (Akka's ReceiveTimeout)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReceiveTimeoutTask:
-    """Receive timeout in effect until another one is set: it fires after every such period without messages.
+    """A receive timeout, in effect until another one is set. It fires after every such period without messages.
 
     A message costs one reading of the clock and sets no alarm: the alarm fires at the earliest possible time and is set
     again if a message came in between. The timeout waits in the mailbox like any message, and becomes void if another
@@ -46,17 +46,17 @@ class ReceiveTimeoutTask:
         return noticed
 
     def on_message(self, message: Message) -> None:
-        """Restart the period: a message was handled."""
+        """Restart the period, because a message was handled."""
         if not isinstance(message, NotInfluenceReceiveTimeout):
             self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
-        """Cancel the timeout; one that is already in the mailbox becomes void."""
+        """Cancel the timeout. A timeout that is already in the mailbox becomes void."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def accept(self) -> Message | None:
-        """Return the timeout if it is still valid on delivery; called in a turn of the actor."""
+        """Return the timeout if it is still valid on delivery. Called in a turn of the actor."""
         if self._cell.receive_timeout is not self:
             return None
         now = self._cell.now()
@@ -78,7 +78,7 @@ class ReceiveTimeoutTask:
 
 
 class ReceiveTimeoutEnvelope(Envelope):
-    """Envelope of a receive timeout, checked again on delivery."""
+    """The envelope of a receive timeout, which is checked again on delivery."""
 
     __slots__ = ("task",)
 

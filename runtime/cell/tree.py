@@ -23,7 +23,7 @@ _ENDING = (CellState.STOPPING, CellState.ENDING, CellState.ENDED)
 
 
 class Tree:
-    """Living cells by path. `lock` is held while cells are added or removed, never while user code runs."""
+    """The living cells by path. `lock` is held while cells are added or removed, never while user code runs."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.lock = threading.RLock()
@@ -38,7 +38,7 @@ class Tree:
         return root
 
     def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
-        """Add a new cell under `parent`, not started yet; `is_sure` if a replay knows that it was admitted.
+        """Add a new cell under `parent`, not started yet. `is_sure` is set if a replay knows that it was admitted.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -64,7 +64,7 @@ class Tree:
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
-        """Free the path for the next actor before this one has ended, for a replay, which sees that end later."""
+        """Free the path for the next actor before this one has ended. For a replay, which sees that end later."""
         assert cell.parent is not None
         self._displaced[cell.ref] = cell
         cell.parent.children.remove(cell)
@@ -79,7 +79,7 @@ class Tree:
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
     def mark_stopped(self, cell: Cell) -> bool:
-        """Mark a cell as stopped; return False if it was killed before."""
+        """Mark a cell as stopped. Returns False if it was killed before."""
         with self.lock:
             if cell.end_reason is not None:
                 return False
@@ -88,7 +88,7 @@ class Tree:
             return True
 
     def mark_killed(self, ref: Ref) -> list[Cell]:
-        """Mark a living cell and everything below it as killed, parents first; the caller releases them."""
+        """Mark a living cell and everything below it as killed, parents first. The caller releases them."""
         with self.lock:
             cell = self.find_incarnation(ref)
             return [] if cell is None else self._mark_killed(cell)

@@ -28,25 +28,25 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Runnable(Protocol):
-    """A cell with work, or a piece of blocking work."""
+    """A cell with work, or a unit of blocking work."""
 
     def run(self) -> None: ...
 
 
 class Dispatcher(ABC):
-    """Runs cells. Each is scheduled at most once at a time, by the thread that holds its mailbox's claim."""
+    """Runs cells. The thread that holds a mailbox's claim schedules the cell, at most once at a time."""
 
     throughput = 64
-    """Number of turns that a cell may run before another one gets the thread."""
+    """The number of turns that a cell may run before another cell gets the thread."""
 
     has_threads = False
     """True if an actor can have its own thread."""
 
     clock: Clock | None = None
-    """Set if the dispatcher moves a clock of its own."""
+    """The dispatcher's own clock, if it controls time."""
 
     driver: SeededDispatcher | None = None
-    """Set if turns run on the thread that waits for a future."""
+    """The dispatcher itself, if turns run on the thread that waits for a future."""
 
     @property
     def loop(self) -> AbstractEventLoop:
@@ -55,10 +55,10 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def execute(self, runnable: Runnable) -> None:
-        """Run this soon; may be called from any thread."""
+        """Run this soon. May be called from any thread."""
 
     def run_blocking(self, work: Runnable) -> None:
-        """Run work that may block for long; called on the system's dispatcher."""
+        """Run work that may block for long. Called on the system's dispatcher."""
         raise TypeError(f"{type(self).__name__} has no thread for blocking work")
 
     def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
@@ -66,7 +66,7 @@ class Dispatcher(ABC):
         (executor or self).run_blocking(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return the dispatcher of a new cell whose Props specify `name`; called on the system's dispatcher."""
+        """Return the dispatcher of a new cell whose Props specify `name`. Called on the system's dispatcher."""
         raise TypeError(f"{type(self).__name__} is no dispatcher of a system")
 
     def shutdown(self) -> None:  # noqa: B027 - not all have threads.
@@ -78,7 +78,7 @@ def run_contained(runnable: Runnable) -> None:
     try:
         runnable.run()
     except BaseException:
-        # Failures of actors are handled in their turns: this is a fault of the kernel.
+        # Failures of actors are handled in their turns, so this is a fault of the kernel.
         logger.critical("the kernel failed while it ran %s", runnable, exc_info=True)
 
 
@@ -91,7 +91,7 @@ _DEPTH = 3
 def describe_work(work: object) -> BlockingWork:
     """Describe blocking work for a recorder: a `partial` with its arguments, anything else by its name.
 
-    Nothing is encoded here, and no live object is kept: only immutable values are recorded as arguments.
+    Nothing is encoded here, and no live object is retained: only immutable values are recorded as arguments.
     """
     if not isinstance(work, partial):
         return BlockingWork(function=getattr(work, "__name__", type(work).__name__))
@@ -137,7 +137,7 @@ class Pipe(Generic[T]):
         return pipe
 
     def run(self) -> None:
-        """Do the work and queue its outcome; called on a thread of the I/O pool."""
+        """Do the work and queue its outcome. Called on a thread of the I/O pool."""
         cell = self.cell
         if cell.end_reason is not None:
             return

@@ -44,7 +44,7 @@ class SharedPool(Dispatcher):
         self._blocking.submit(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return the event loop of the system, or this pool: a pinned cell has its own thread."""
+        """Return the event loop of the system, or this pool. A pinned cell has its own thread."""
         return self._loop if name == "loop" else self
 
     def shutdown(self) -> None:
@@ -56,7 +56,7 @@ class SharedPool(Dispatcher):
 
 
 class BlockingPool:
-    """Daemon threads for blocking work: a new one whenever none is idle, up to a limit; beyond it, work waits."""
+    """Daemon threads for blocking work: a new thread whenever none is idle, up to a limit, beyond which work waits."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -93,7 +93,7 @@ class BlockingPool:
 class ReadyQueue:
     """A FIFO queue that wakes the thread which has waited for the shortest time.
 
-    An ask and its reply then alternate between two threads whose caches are warm: if the threads took turns, as with
+    An ask and its reply then alternate between two threads whose caches are warm. If the threads took turns, as with
     `SimpleQueue`, an ask would take a fifth longer. No lock protects the two lists: their `append` and `pop` are
     atomic, and each side checks the other's list after writing its own.
     """
@@ -114,7 +114,7 @@ class ReadyQueue:
             latch.release()
 
     def get(self, latch: threading.Lock) -> Runnable | None:
-        """Wait for the next item; `latch` is the thread's own lock, already acquired."""
+        """Wait for the next item. `latch` is the thread's own lock, already acquired."""
         while True:
             try:
                 return self._ready.popleft()
@@ -124,7 +124,7 @@ class ReadyQueue:
                 latch.acquire()
 
     def _stays_awake(self, latch: threading.Lock) -> bool:
-        """Leave the list of waiting threads; return False if another thread is already waking this one."""
+        """Leave the list of waiting threads. Returns False if another thread is already waking this one."""
         try:
             self._idle.remove(latch)
         except ValueError:
@@ -142,7 +142,7 @@ def _work(ready: ReadyQueue) -> None:
 class LoopDispatcher(Dispatcher):
     """An event loop on a thread, for the actors whose `handle_message` is a coroutine function.
 
-    The thread is a daemon, started with the first actor that needs it, and the loop is closed with the system.
+    The thread is a daemon and starts with the first actor that needs it. The loop is closed with the system.
     """
 
     def __init__(self, throughput: int = 64) -> None:
@@ -157,10 +157,10 @@ class LoopDispatcher(Dispatcher):
 
     def execute(self, runnable: Runnable) -> None:
         try:
-            # Context variables of the sender are not the actor's.
+            # Context variables of the sender must not become the actor's.
             self.loop.call_soon_threadsafe(run_contained, runnable, context=Context())
         except RuntimeError:
-            # The system has ended in the meantime, and this cell with it.
+            # The system has ended meanwhile, and this cell with it.
             if not self._closed:
                 raise
 
@@ -193,8 +193,8 @@ class LoopDispatcher(Dispatcher):
                 loop.run_forever()
                 running = not self._closed
             except BaseException:
-                # A task of an actor raised KeyboardInterrupt or the like, which asyncio also raises on its thread.
-                # The awaiting task fails with it; the thread runs other actors, and must survive.
+                # A task of an actor raised KeyboardInterrupt or a similar exception, which asyncio also raises on its
+                # thread. The awaiting task fails with it; the thread runs other actors, and must survive.
                 logger.exception("a task of the event loop raised")
         try:
             loop.run_until_complete(_close_loop(loop))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MovableClock(Clock, Protocol):
-    """Clock whose time the dispatcher moves."""
+    """A clock whose time the dispatcher moves."""
 
     def next_due(self) -> int | None: ...
 
@@ -25,10 +25,10 @@ class MovableClock(Clock, Protocol):
 
 
 class SeededDispatcher(Dispatcher):
-    """Runs all turns on the calling thread: each ready cell is equally likely, and the same seed gives the same order.
+    """Runs all turns on the calling thread. Each ready cell is equally likely, and the same seed gives the same order.
 
-    Blocking work is drawn like a cell and runs inline, after up to `blocking_ms` of virtual time. Time stands still
-    while anything can run.
+    Blocking work is drawn like a cell and runs inline, after up to `blocking_ms` of virtual time. Virtual time does not
+    advance while anything can run.
     """
 
     throughput = 1
@@ -62,7 +62,7 @@ class SeededDispatcher(Dispatcher):
         return self._loop
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return this dispatcher for every cell except those with event loops: nothing blocks here."""
+        """Return this dispatcher for every cell except cells with event loops, because nothing blocks here."""
         return VirtualLoopDispatcher(self) if name == "loop" else self
 
     def shutdown(self) -> None:
@@ -70,7 +70,7 @@ class SeededDispatcher(Dispatcher):
         self._loop.cancel_tasks()
 
     def step(self) -> bool:
-        """Draw one ready item and run it; return False if there is none."""
+        """Draw one ready item and run it. Returns False if there is none."""
         ready = self._ready
         if not ready:
             return False
@@ -114,7 +114,7 @@ class SeededDispatcher(Dispatcher):
                 return
 
     def drive_within(self, is_done: Callable[[], bool]) -> Generator[Any, None, None]:
-        """Like `drive`, but for a task of a real event loop, whose other tasks run in between."""
+        """Drive like `drive`, but for a task of a real event loop, whose other tasks run in between."""
         while not is_done():
             if self.step():
                 continue

@@ -1,8 +1,8 @@
-"""The tasks that an actor's coroutines have started: the turn they belong to, and their end with the actor's.
+"""The tasks that an actor's coroutines have started: the turn to which they belong, and their end with the actor.
 
 A task belongs to the turn that created it, and so do the tasks that it creates: a context variable holds that turn.
-While the turn lasts, each of their steps is part of it, so that sender, time and effects are the turn's. After its end
-they belong to no actor: their messages have no sender.
+While the turn lasts, each step of these tasks is part of it, so that sender, time and effects are the turn's. After the
+turn they belong to no actor, and their messages have no sender.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TURN: ContextVar[AsyncTurn | None] = ContextVar("flykka.turn", default=None)
 
 
 class TaskScope:
-    """Unfinished tasks of an actor's instance. A resource of its cell, closed with the instance."""
+    """The unfinished tasks of an actor's instance. A resource of its cell, closed with the instance."""
 
     __slots__ = ("_loop", "_tasks", "closed")
 
@@ -32,7 +32,7 @@ class TaskScope:
         self.closed = False
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Add a task to cancel on close; called on the loop's thread."""
+        """Add a task to cancel on close. Called on the loop's thread."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.closed:
@@ -40,14 +40,14 @@ class TaskScope:
             self.close()
 
     def close(self) -> None:
-        """Cancel the tasks that still run; may be called from any thread."""
+        """Cancel the tasks that are still running. May be called from any thread."""
         self.closed = True
         if not self._tasks:
             return
         try:
             self._loop.call_soon_threadsafe(self._cancel_all)
         except RuntimeError:
-            # A closed loop has cancelled everything itself.
+            # A closed loop has itself cancelled everything.
             if not self._loop.is_closed():
                 raise
 
@@ -90,7 +90,7 @@ class Steps(Coroutine[Any, Any, Any]):
 
 
 def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Create a task: the task factory of the loops that actors run on."""
+    """Create a task. This is the task factory of the loops on which actors run."""
     context = options.get("context")
     turn = TURN.get() if context is None else context.get(TURN)
     steps = coroutine if turn is None or turn.over else Steps(turn, coroutine)

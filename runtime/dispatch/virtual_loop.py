@@ -29,7 +29,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Event loop whose calls run one by one in order, as asyncio guarantees; other items may be drawn between them."""
+    """An event loop whose calls run one by one in order, as asyncio guarantees; others may be drawn in between."""
 
     def __init__(self, dispatcher: SeededDispatcher) -> None:
         self._dispatcher = dispatcher
@@ -50,7 +50,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Same as `call_soon`, since there is only one thread."""
+        """Call back like `call_soon`, because there is only one thread."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
@@ -76,13 +76,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call `func` inline when it is drawn, as all blocking work of a seeded system."""
+        """Call `func` inline when it is drawn, like all blocking work of a seeded system."""
         future: asyncio.Future[T] = self.create_future()
         self._dispatcher.run_blocking(_Blocking(future, func, args))
         return future
 
     def get_debug(self) -> bool:
-        """Return False: debugging measures real time."""
+        """Return False, because debugging measures real time."""
         return False
 
     def is_running(self) -> bool:
@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def run(self) -> None:
         if not self._ready:
-            return  # The tasks were cancelled in the meantime.
+            return  # The tasks were cancelled meanwhile.
         handle = self._ready.popleft()
         if self._ready:
             self._dispatcher.execute(self)
@@ -114,7 +114,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             call()
         except (KeyboardInterrupt, SystemExit):
-            # Raised by a task, which keeps it for the awaiting one; asyncio would end its thread with it too.
+            # A task raised this and retains it for the awaiting task; in asyncio it would also end the thread.
             logger.exception("a task of the event loop raised")
         finally:
             asyncio._set_running_loop(outer)
@@ -164,7 +164,7 @@ class _Blocking:
 
 
 class VirtualLoopDispatcher(Dispatcher):
-    """Dispatcher of a cell on a virtual loop: its turns are drawn among all others, and run on the loop."""
+    """The dispatcher of a cell on a virtual loop. Its turns are drawn among all others, and run on the loop."""
 
     throughput = 1
 

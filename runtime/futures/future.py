@@ -39,7 +39,7 @@ logger = logging.getLogger("flykka.runtime")
 Failure = Callable[[], BaseException]
 
 _LOOK_UP_SECONDS = 0.25
-"""Longest wait of the main thread before it checks for signals."""
+"""The longest wait of the main thread, in seconds, before it checks for signals."""
 
 
 class Future(pykka.Future[T], Generic[T]):
@@ -52,7 +52,7 @@ class Future(pykka.Future[T], Generic[T]):
         """The ref to which the reply is sent, if this is the future of an ask."""
         return None
 
-    # Pykka offers iteration as another name of `await`; a future is not an iterable.
+    # Pykka offers iteration as another name for `await`, but a future is not an iterable.
     __iter__ = None  # type: ignore[assignment]
 
     def __init__(self, driver: SeededDispatcher | None = None) -> None:
@@ -70,19 +70,19 @@ class Future(pykka.Future[T], Generic[T]):
         return self._completed
 
     def try_set(self, value: T | None = None) -> bool:
-        """Complete with a value; return False if there was a result already."""
+        """Complete with a value. Returns False if there was already a result."""
         return self._complete(value, None)
 
     def try_fail(self, failure: Failure) -> bool:
-        """Complete with the exception that `failure` creates for each caller; return False if already completed."""
+        """Complete with the exception that `failure` creates for each caller. Returns False if already completed."""
         return self._complete(None, failure)
 
     def set(self, value: T | None = None) -> None:
-        """Complete with a value, like `try_set`: Pykka's name."""
+        """Complete with a value, like `try_set`. This is Pykka's name."""
         self.try_set(value)
 
     def set_exception(self, exc_info: Any = None) -> None:
-        """Fail with the exception of `exc_info`, or the one being handled, as `AskFailedError`: Pykka's name."""
+        """Fail with the exception of `exc_info`, or the current one, as `AskFailedError`. This is Pykka's name."""
         error = (exc_info or sys.exc_info())[1]
         if error is None:
             raise ValueError("there is no exception to set")
@@ -90,11 +90,11 @@ class Future(pykka.Future[T], Generic[T]):
         self.try_fail(lambda: AskFailedError(failure))
 
     def cancel(self) -> bool:
-        """Cancel; return False if there was a result already. A later reply is a dead letter."""
+        """Cancel the future. Returns False if there was already a result. A later reply is a dead letter."""
         return self.try_fail(lambda: FutureCancelledError("the future was cancelled"))
 
     def get(self, *, timeout: float | None = None) -> T:
-        """Return the value, waiting for it at most `timeout` seconds.
+        """Return the value, waiting at most `timeout` seconds.
 
         Raises:
             AskTimeoutError: there is no result in time.
@@ -107,7 +107,7 @@ class Future(pykka.Future[T], Generic[T]):
         return cast("T", self._value)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when there is a result: on the completing thread, or at once if there is one already."""
+        """Call `callback` when there is a result: on the completing thread, or at once if there already is one."""
         with self._lock:
             if not self._completed:
                 if self._callbacks is None:
@@ -118,7 +118,7 @@ class Future(pykka.Future[T], Generic[T]):
         _call(callback)
 
     def map(self, func: Callable[[T], M]) -> Future[M]:
-        """Return a future of `func` of the value. `func` is called once, when the value arrives."""
+        """Return a future of `func(value)`. `func` is called once, when the value arrives."""
         return _derived([self], lambda: func(self.get()), self._driver)
 
     def filter(self, func: Callable[[Any], bool]) -> Future[Any]:
@@ -132,7 +132,7 @@ class Future(pykka.Future[T], Generic[T]):
         return _derived([self], lambda: reduce(func, cast("Iterable[Any]", self.get()), *args), self._driver)
 
     def join(self, *futures: pykka.Future[Any]) -> Future[Any]:
-        """Return a future of the list of all values; one deadline applies to all of them together."""
+        """Return a future of the list of all values. One deadline applies to all of them together."""
         everyone = [self, *(cast("Future[Any]", future) for future in futures)]
         return _derived(everyone, lambda: [future.get() for future in everyone], self._driver)
 
@@ -219,7 +219,7 @@ class Future(pykka.Future[T], Generic[T]):
                 driver.forget(wake)
 
     def _abandon(self) -> None:
-        """Called when the last waiting task is cancelled; a plain future ignores it."""
+        """Handle that the last waiting task is cancelled. A plain future ignores this."""
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:
@@ -241,7 +241,7 @@ class Future(pykka.Future[T], Generic[T]):
 
 
 class Termination(Future[None]):
-    """Future of the end of an actor. It replaces Pykka's `Event`, with the event's methods."""
+    """A future of the end of an actor. Replaces Pykka's `Event`, and has its methods."""
 
     __slots__ = ()
 
@@ -250,12 +250,12 @@ class Termination(Future[None]):
         return self.done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds; return True if the actor has ended."""
+        """Wait at most `timeout` seconds. Returns True if the actor has ended."""
         return self.done() or self._wait(timeout)
 
 
 class Sleep(Future[None]):
-    """Future of the end of a coroutine's sleep, at `due_ms` by the system's clock."""
+    """A future of the end of a coroutine's sleep, at `due_ms` by the system's clock."""
 
     __slots__ = ("due_ms",)
 
@@ -287,8 +287,7 @@ def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Seede
 
 
 def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
-    """Acquire `latch` within `timeout` seconds, and handle an interrupt of the main thread within a quarter of a
-    second.
+    """Acquire `latch` within `timeout` seconds. The main thread handles an interrupt within a quarter of a second.
 
     CPython checks for signals before a thread waits for a lock, and again when a signal interrupts the wait. A signal
     that arrives in between, while the thread yields the interpreter, or that another thread receives, would be handled
@@ -311,7 +310,7 @@ def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except BaseException:
-        # The completing thread runs other actors too: it must survive the callback.
+        # The completing thread also runs other actors, so it must survive the callback.
         logger.exception("a callback of a future failed")
     finally:
         RUNNING.cell = cell

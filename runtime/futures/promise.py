@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Reply(Future["Message"]):
-    """Future of an ask. An actor that gets or awaits it waits for the asked one, which may close an ask cycle."""
+    """The future of an ask. An actor that gets or awaits it waits for the asked actor, which may close an ask cycle."""
 
     __slots__ = ("_number", "_promises", "asked")
 
@@ -47,7 +47,7 @@ class Reply(Future["Message"]):
 
     @property
     def is_driven(self) -> bool:
-        """True if the waiting thread runs turns of others in the meantime, as under a seeded dispatcher."""
+        """True if the waiting thread runs other actors' turns meanwhile, as under a seeded dispatcher."""
         return self._driver is not None
 
     @property
@@ -87,7 +87,7 @@ class Reply(Future["Message"]):
 
     def _arrival(self) -> Generator[Any, None, None]:
         cell = RUNNING.cell
-        # Only the turn's own task keeps its actor from answering others.
+        # Only the turn's own task prevents its actor from answering others.
         if cell is None or not cell.is_main_task():
             yield from super()._arrival()
             return
@@ -99,7 +99,7 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """Ref for the first reply. The asked actor finds it in `context.sender`, or in a field of the message."""
+    """A ref that takes the first reply. The asked actor finds it in `context.sender`, or in a field of the message."""
 
     __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 
@@ -111,7 +111,7 @@ class PromiseRef(Ref):
         self.future = Reply(recipient, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
-        """Reply. After the first reply, the deadline or a cancel, this is a dead letter."""
+        """Send the reply. After the first reply, the deadline or a cancel, the message is a dead letter."""
         cell = RUNNING.cell
         if cell is not None and cell.end_reason is not None:
             return
@@ -124,16 +124,16 @@ class PromiseRef(Ref):
             self._system.dead_letters.publish(message, sender, self, "the ask had ended before this reply")
 
     def fail(self, failure: SerializedThrowable) -> None:
-        """Fail the ask: the asked actor raised."""
+        """Fail the ask, because the asked actor raised."""
         self.future.try_fail(lambda: AskFailedError(failure))
 
     def refuse(self, reason: str) -> None:
-        """Fail the ask: the asked actor ended before it handled the message."""
+        """Fail the ask, because the asked actor ended before it handled the message."""
         text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
     def overflow(self, reason: str) -> None:
-        """Fail the ask: the mailbox of the asked actor was full."""
+        """Fail the ask, because the mailbox of the asked actor was full."""
         text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
@@ -161,7 +161,7 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
     """Record that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
 
     Raises:
-        AskCycleError: the asked actor is waiting for `cell` already, directly or through others.
+        AskCycleError: the asked actor is already waiting for `cell`, directly or through others.
     """
     cell.asking = reply
     chain: list[Ref] = [cell.ref]
@@ -174,7 +174,7 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
 
 
 def _awaited_by(ref: ActorRef) -> Reply | None:
-    owner: Any = ref.actor_inbox.owner  # A cell, or an EmptyLocalActorRef.
+    owner: Any = ref.actor_inbox.owner  # The owner is a cell, or an EmptyLocalActorRef.
     reply: Reply | None = getattr(owner, "asking", None)
     # An actor that has its reply continues at once, unless this very turn runs on the stack of its wait.
     if reply is not None and reply.done() and (owner.on_loop or not reply.is_driven):

@@ -1,4 +1,4 @@
-"""Inspection: snapshots of a running system, their picture, and the watchdog of slow turns.
+"""Inspection: snapshots of a running system, their rendering, and the watchdog of slow turns.
 
-Not here: queries that actors answer; everything is read from outside.
+Not here: queries that actors answer. Everything is read from outside the actors.
 """

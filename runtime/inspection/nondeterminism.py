@@ -2,7 +2,7 @@
 threads.
 
 Calls are detected where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
-interpreter's audit events the constructors. Logging and the like are allowed, and so are imports.
+interpreter's audit events report the constructors. Logging and the like are allowed, and so are imports.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _AUDITED = {
 }
 
 _LET_THROUGH = ("importlib", "linecache", "logging", "pkgutil", "tokenize", "traceback", "warnings")
-"""Packages that read clocks and files to log a turn, or to load its code."""
+"""The packages that read clocks and files to log a turn, or to load its code."""
 
 _LIBRARY = (sysconfig.get_path("stdlib"), "<frozen")
 _KERNEL = "flykka.runtime."
@@ -62,7 +62,7 @@ _DATES = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """A nondeterministic call: the function, the place, the actor, and the alternative."""
+    """A nondeterministic call: the function, the location, the actor, and the alternative."""
 
     call: str
     place: str
@@ -86,10 +86,10 @@ _audit_is_on = threading.Lock()
 def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
     """Pass to `report` every such call that is made on this thread, in this block and in an actor's turn.
 
-    An exception of `report` is raised by the call.
+    If `report` raises, the exception is raised by the call.
     """
     if _audit_is_on.acquire(blocking=False):
-        sys.addaudithook(_on_audit)  # Permanently: an audit hook cannot be removed.
+        sys.addaudithook(_on_audit)  # This is permanent: an audit hook cannot be removed.
     outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
     # Callbacks of the collector, such as Hypothesis's, are not part of the turn in which it happens to run.
     gc.disable()
@@ -124,7 +124,7 @@ def _source_of(function: BuiltinFunctionType) -> tuple[str, str] | None:
     try:
         source = _CALLS.get(function)
     except TypeError:
-        return None  # A method of an unhashable object.
+        return None  # The method belongs to an unhashable object.
     if source is not None:
         return source
     name, owner = function.__name__, getattr(function, "__self__", None)
@@ -155,7 +155,7 @@ def _report(call: str, instead: str, frame: FrameType) -> None:
 
 
 def _calling_frame(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
-    """Return the nearest frame outside Python's library, and the library function it calls; None for allowed calls."""
+    """Return the nearest frame outside Python's library, with the library function called; None for allowed calls."""
     callee = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -1,8 +1,8 @@
-"""Snapshots of the actors of a system, as values, and their picture: read from the cells, never requested from an
-actor.
+"""Snapshots of the actors of a system, as values, and their rendering. They are read from the cells, and no actor is
+asked.
 
-So there is an answer even if everything is stuck. Each value is correct, and all are from about the same moment: exact
-snapshots would cost every message some time.
+So a snapshot succeeds even if every actor is stuck. Each value is correct, and all are from about the same moment:
+exact snapshots would cost every message some time.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSnapshot:
-    """Snapshot of an actor.
+    """A snapshot of an actor.
 
     Args:
-        ref: path and incarnation.
+        ref: its path and incarnation.
         actor: the class of its instance; before and between instances, its Props.
         state: the state of its cell: `running`, `failed`, `restarting`, ...
         handles: the class of the message or signal that it is handling.
-        mailbox_size: number of waiting messages, and `stashed` of stashed ones.
-        turns: number of messages and signals handled; counted after each run of turns.
-        turns_per_second: on average since the previous snapshot, or since the system started.
-        restarts: number of times that its instance was replaced.
+        mailbox_size: the number of waiting messages. `stashed` is the number of stashed messages.
+        turns: the number of messages and signals handled, counted after each run of turns.
+        turns_per_second: the average since the previous snapshot, or since the system started.
+        restarts: the number of times that its instance was replaced.
         last_failure: its last failure, if any, at `last_failure_ms`.
         dispatcher: the name in its Props.
-        children: in the order of their spawning.
+        children: its children in the order of their spawning.
     """
 
     ref: Ref
@@ -64,7 +64,7 @@ class ActorSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSnapshot:
-    """Snapshot of a system; `actors` are those under `/user`, with all below them."""
+    """A snapshot of a system. `actors` are those under `/user`, with all below them."""
 
     name: str
     now_ms: int
@@ -82,7 +82,7 @@ class SystemSnapshot:
 
 
 class Inspection:
-    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one to compute rates."""
+    """Takes snapshots of a system, from any thread. Retains the turn counts of the last snapshot to compute rates."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -96,7 +96,8 @@ class Inspection:
             seconds = (now_ms - self._taken_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
-            # The tree lists children after their parents: from its end, the children of each are known.
+            # The tree lists children after their parents. Iterating from its end, the children of each cell are
+            # known.
             for cell in reversed(self._system.cells.living()):
                 below = children.pop(cell, [])
                 below.reverse()
@@ -137,14 +138,14 @@ _HTML = '<pre style="line-height: 1.35; white-space: pre; overflow-x: auto">{cod
 
 
 class ActorTree:
-    """Result of `system.tree()`. It renders itself in a terminal, in a notebook, and through `rich.print`."""
+    """The result of `system.tree()`. It renders itself in a terminal, in a notebook, and through `rich.print`."""
 
     def __init__(self, snapshot: SystemSnapshot, max_children: int) -> None:
         self.snapshot = snapshot
         self._max_children = max_children
 
     def __rich__(self) -> Tree:
-        from rich.text import Text  # Here and below: rich is imported on first use.
+        from rich.text import Text  # Here and below, rich is imported on first use.
         from rich.tree import Tree
 
         actors = list(self.snapshot)
@@ -209,7 +210,7 @@ class ActorTree:
 
 
 _WIDE = 10_000
-"""A width at which no line is wrapped, since the terminal's width may be unknown."""
+"""A width at which no line is wrapped, because the terminal's width may be unknown."""
 
 
 def _count(number: int, noun: str) -> str:

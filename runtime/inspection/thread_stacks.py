@@ -1,7 +1,7 @@
 """The stacks of other running threads, as `faulthandler` dumps them.
 
-It reads the threads' frames without creating objects of them. `sys._current_frames` does, which sometimes crashes
-CPython 3.11.
+`faulthandler` reads the threads' frames without creating objects for them. `sys._current_frames` creates objects, which
+sometimes crashes CPython 3.11.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.runtime.cell.async_cell import AsyncTurn
 from flykka.runtime.cell.cell import Cell
 
 DUMPED_THREADS = 100
-"""Only the newest threads are dumped, up to this number, and of each the hundred innermost frames."""
+"""The maximum number of threads that are dumped, newest first. Each has at most its hundred innermost frames."""
 
 _THREAD = re.compile(r"(?:Thread|Current thread) 0x(?P<thread>[0-9a-f]+) ")
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
@@ -25,10 +25,10 @@ _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
     for function in (Cell._tell_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""The functions that run for the duration of a turn; of a coroutine, a step."""
+"""The functions that run for the duration of a turn or, for a coroutine, of a step."""
 
 Stack = Sequence[traceback.FrameSummary]
-"""Frames, innermost first, without their source."""
+"""The frames of a thread, innermost first, without their source."""
 
 
 def stacks() -> dict[int, Stack]:
@@ -52,7 +52,7 @@ def stacks() -> dict[int, Stack]:
 def stack_of_turn(thread: int) -> str:
     """Format the stack of a thread from the turn's own code inwards.
 
-    With more than a hundred threads, only some are dumped; a text replaces the other stacks.
+    With more than a hundred threads, only some are dumped, and a text replaces the other stacks.
     """
     stack = stacks().get(thread)
     if stack is None:

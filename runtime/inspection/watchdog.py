@@ -1,7 +1,7 @@
 """The watchdog of slow turns: a thread that checks the others, and logs the stack of a turn that takes too long.
 
-It adds no cost to a turn: four times per threshold it checks which cell each thread runs, and which message that
-handles. So it uses real time, whatever clock the system has. Actors whose Props let them block are not reported. If the
+It adds no cost to a turn: four times per threshold it checks which cell each thread runs, and which message the cell
+handles. It uses real time, whatever clock the system has. Actors whose Props let them block are not reported. If the
 same message object is handled repeatedly, several of these turns may count as one.
 """
 
@@ -38,7 +38,7 @@ class SlowTurn(Message):
 
 
 class Watchdog:
-    """Watches the turns of a system. Reports a slow one at the threshold, at twice that, at four times, and so on."""
+    """Watches the turns of a system. Reports a slow turn at the threshold, at twice that, at four times, and so on."""
 
     def __init__(self, system: ActorSystem, threshold_ms: int) -> None:
         self._system = system
@@ -52,7 +52,7 @@ class Watchdog:
         self._closed.set()
 
     def check_threads(self, now: float) -> None:
-        """Check all threads once; `now` is in monotonic seconds."""
+        """Check all threads once. `now` is in monotonic seconds."""
         suspects: dict[int, _Suspect] = {}
         for thread, run in runs():
             (cell,) = run
@@ -73,7 +73,7 @@ class Watchdog:
             try:
                 self.check_threads(time.monotonic())
             except Exception:
-                # It must survive any error in reading the stacks of others.
+                # The watchdog must survive any error in reading the stacks of other threads.
                 logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
     def _report(self, cell: Cell, thread: int, seconds: float) -> None:
@@ -98,7 +98,7 @@ class Watchdog:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Suspect:
-    """A turn seen before, identified by the run and its message; `since` and `patience` are in seconds."""
+    """A turn seen before, identified by the run and its message. `since` and `patience` are in seconds."""
 
     run: Run
     handled: object

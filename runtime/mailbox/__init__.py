@@ -1,4 +1,4 @@
-"""Mailboxes: their envelopes, the kinds that Props can specify, and the dead letters.
+"""Mailboxes: their envelopes, the types that Props can specify, and the dead letters.
 
-Not here: taking messages out (`cell`).
+Not here: taking messages out of a mailbox (`cell`).
 """

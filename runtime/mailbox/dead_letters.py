@@ -25,7 +25,7 @@ _WINDOW_MS = 10_000
 
 
 class DeadLetters:
-    """Publishes every dead letter; logs up to ten in ten seconds and counts the others."""
+    """Publishes every dead letter. Logs up to ten dead letters in ten seconds and counts the others."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -72,7 +72,7 @@ class DeadLetters:
 
 
 class EmptyLocalActorRef:
-    """Represents an actor that has ended or never existed (Akka's EmptyLocalActorRef).
+    """The target of messages to an actor that has ended or never existed (Akka's EmptyLocalActorRef).
 
     Messages become dead letters, and watchers are notified at once.
     """

@@ -1,4 +1,4 @@
-"""Envelopes: a message with its sender and its cause; some are checked again on delivery.
+"""Envelopes: a message with its sender and its cause. Some envelopes are checked again on delivery.
 
 A timer may be cancelled and a watch withdrawn while their message is already in the mailbox. So these messages have
 special envelopes, which are opened in the actor's turn and may have become void.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TellEntry = Message | tuple[Message, "Ref | None", "int | None"]
 """A plain tell: message, sender, cause. A tuple, because creating an `Envelope` would double the cost of a tell.
 
-Outside of turns there is neither sender nor cause, and the message stands for itself: this creates fewer objects for
+Outside of turns there is neither sender nor cause, and the entry is the message itself. This creates fewer objects for
 the garbage collector, which dominates the cost of a long queue.
 """
 
@@ -51,7 +51,7 @@ class Envelope(PykkaEnvelope[Message]):
         return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message to handle, or None if it has become void; called in the turn of the recipient."""
+        """Return the message to handle, or None if it has become void. Called in the turn of the recipient."""
         return self.message
 
     def stashed(self, cell: Cell) -> Envelope:
@@ -60,7 +60,7 @@ class Envelope(PykkaEnvelope[Message]):
 
 
 class SignalEnvelope(Envelope):
-    """Signal of the kernel, for the control lane."""
+    """A signal of the kernel, for the control lane."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class SignalEnvelope(Envelope):
 
 
 class FailedEnvelope(SignalEnvelope):
-    """Signal of a child's failure, with the error itself: the child may have changed since."""
+    """The signal of a child's failure, with the error itself, because the child may have changed since."""
 
     __slots__ = ("error",)
 
@@ -79,7 +79,7 @@ class FailedEnvelope(SignalEnvelope):
 
 
 class TimerEnvelope(Envelope):
-    """Message of a timer that has fired."""
+    """The message of a timer that has fired."""
 
     __slots__ = ("timer",)
 
@@ -91,17 +91,17 @@ class TimerEnvelope(Envelope):
         self.timer: Timer | None = timer
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message, unless the timer was cancelled or started again in the meantime."""
+        """Return the message, unless the timer was cancelled or started again meanwhile."""
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Detach the message from its timer, as in Akka: a later cancel has no effect."""
+        """Detach the message from its timer, as in Akka, so that a later cancel has no effect."""
         self.timer = None
         return self
 
 
 class TerminatedEnvelope(Envelope):
-    """End of a watched actor, queued after all messages that it had sent before."""
+    """The end of a watched actor, queued after all messages that the actor had sent before."""
 
     __slots__ = ("ref",)
 
@@ -112,11 +112,11 @@ class TerminatedEnvelope(Envelope):
         self.ref = ref
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message for the watcher, unless it has unwatched in the meantime."""
+        """Return the message for the watcher, unless it has unwatched meanwhile."""
         return cell.death_watch.accept(self.ref)
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Queue the notification once more, as in Akka: an unwatch still makes it void."""
+        """Queue the notification once more, as in Akka. An unwatch still makes it void."""
         cell.death_watch.requeue(self.ref, self.message)
         return self
 

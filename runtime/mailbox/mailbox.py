@@ -6,7 +6,7 @@ No lock protects the queues. A deque's `append` and `popleft` are atomic, and so
   twice at once, and never sleeps while a message waits, even if the appending thread found the claim held.
 - Closing: `closed` is set before the queues are drained, and a put checks it after its append. Whatever the
   interleaving, each envelope is popped exactly once: by the run, by the closing thread, or by the late put itself.
-  Pykka checks first and puts then, so that an ask in between is never answered.
+  Pykka checks first and puts then, so that an ask in between never gets a reply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Mailbox:
     """Two lanes and a claim.
 
-    `messages` is the lane of the messages: a deque, or the queue of another kind of mailbox.
+    `messages` is the lane of the messages: a deque, or the queue of another mailbox type.
     """
 
     __slots__ = ("_claim", "closed", "control", "messages", "owner")
@@ -42,7 +42,7 @@ class Mailbox:
         self._claim = threading.Lock()
 
     def put(self, entry: TellEntry | Envelope) -> None:
-        """Queue a message, from any thread; a closed mailbox rejects it."""
+        """Queue a message, from any thread. A closed mailbox rejects it."""
         self.messages.append(entry)
         if self.closed:
             self._drain()
@@ -58,7 +58,7 @@ class Mailbox:
             self.owner.schedule()
 
     def prepend(self, entries: Sequence[TellEntry | Envelope]) -> None:
-        """Queue messages ahead of the waiting ones, in a turn of the cell; a closed mailbox rejects them."""
+        """Queue messages ahead of the waiting ones, in a turn of the cell. A closed mailbox rejects them."""
         self.messages.extendleft(reversed(entries))
         if self.closed:
             self._drain()
@@ -67,14 +67,14 @@ class Mailbox:
         return not self.messages
 
     def release(self) -> None:
-        """Release the claim after a run, and schedule the cell again if entries have arrived in the meantime."""
+        """Release the claim after a run, and schedule the cell again if entries have arrived meanwhile."""
         self._claim.release()
         has_work = self.control or (self.messages and self.owner.receptive)
         if has_work and not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def wake(self) -> None:
-        """Schedule a cell that has become receptive outside of a run."""
+        """Schedule a cell that has become able to handle messages outside of a run."""
         if not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 

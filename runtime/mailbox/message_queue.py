@@ -1,6 +1,6 @@
-"""Message queues, in which the kinds of mailbox differ, and the kinds that Props can specify.
+"""Message queues, in which the mailbox types differ, and the types that Props can specify.
 
-Signals, scheduling and closing are the same in all.
+Signals, scheduling and closing are the same in all types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MessageQueue(Protocol):
     def append(self, entry: Entry, /) -> None: ...
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
-        """Queue entries ahead of the waiting ones, the first one last."""
+        """Queue entries ahead of the waiting ones, the first entry last."""
 
     def popleft(self) -> Entry:
         """Pop the next entry. Raises `IndexError` if there is none."""
@@ -44,15 +44,15 @@ class MessageQueue(Protocol):
 
 
 class MailboxType(Protocol):
-    """Kind of mailbox for `Props.with_mailbox`: a value, used for every actor of these Props."""
+    """A mailbox type for `Props.with_mailbox`: a value, used for every actor of these Props."""
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Create the queue of a spawned actor; a restart keeps it."""
+        """Create the queue of a spawned actor. A restart keeps the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnboundedMailbox:
-    """First in, first out, without a limit (Akka's UnboundedMailbox); the default."""
+    """First in, first out, without a limit (Akka's UnboundedMailbox). This is the default."""
 
     def create(self, owner: Cell) -> MessageQueue:
         """Create a deque, whose operations are all atomic."""
@@ -61,7 +61,7 @@ class UnboundedMailbox:
 
 def message_of(entry: Entry) -> Message:
     """Return the message of an entry, without a leader's wrapping."""
-    # Called for each message of a busy actor: no envelope is created for it.
+    # Called for each message of a busy actor, so no envelope is created.
     if isinstance(entry, tuple):
         entry = entry[0]
     elif isinstance(entry, Envelope):
@@ -101,7 +101,7 @@ class _ControlAwareQueue:
             try:
                 return self._control.popleft()
             except IndexError:
-                pass  # A kill on another thread was faster; the other lane may still have entries.
+                pass  # A kill on another thread was faster. The other lane may still have entries.
         return self._data.popleft()
 
     def __len__(self) -> int:
@@ -119,12 +119,12 @@ _AHEAD_OF_ALL = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class StablePriorityMailbox:
-    """Lowest priority number first, equal ones in their order (Akka's UnboundedStablePriorityMailbox).
+    """Lowest priority number first, equal priorities in their order (Akka's UnboundedStablePriorityMailbox).
 
-    `priority` is called once for each message, on the sender's thread: it must be a function of the message alone. It
-    also gets the kernel's own messages, such as `Terminated`, which may therefore overtake messages of the dead actor.
-    If it raises or does not return an int, the actor of this mailbox fails: its parent decides, and an ask fails too.
-    Unstashed messages go ahead of others of equal priority.
+    `priority` is called once for each message, on the sender's thread, so it must be a function of the message alone.
+    It is also called for the kernel's own messages, such as `Terminated`, which may therefore overtake messages of the
+    dead actor. If it raises or does not return an int, the actor of this mailbox fails: its parent decides, and an ask
+    fails too. Unstashed messages go ahead of others of equal priority.
     """
 
     priority: Priority
@@ -176,7 +176,7 @@ class _StablePriorityQueue:
 
 
 class _Unprioritized(FaultEnvelope):
-    """Envelope of a message whose priority could not be computed."""
+    """The envelope of a message whose priority could not be computed."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ class BoundedMailbox:
 
     - `drop_new`: the new message becomes a dead letter;
     - `drop_oldest`: the message that has waited longest becomes a dead letter instead;
-    - `fail`: as `drop_new`, and the event stream gets a `MailboxOverflowed`, for supervisors of the system.
+    - `fail`: like `drop_new`, and a `MailboxOverflowed` is published on the event stream, for supervisors.
 
     The reason of the dead letter names the capacity. If the dropped message was an ask, the asker gets a
     `MailboxOverflowError` at once. Signals are always accepted, and so are `Terminated`, timers, and stashed messages.
@@ -234,7 +234,7 @@ class _BoundedQueue:
                 self._entries.append(entry)
                 return
             dropped = self._make_room_for(entry)
-        # Outside the lock: subscribers may send to this very actor.
+        # Called outside the lock, because subscribers may send to this very actor.
         self._drop(Envelope.wrap(dropped))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
@@ -266,5 +266,5 @@ class _BoundedQueue:
 
 
 def _is_always_accepted(entry: Entry) -> bool:
-    """Return True if the kernel guarantees its delivery."""
+    """Return True if the kernel guarantees delivery of the entry."""
     return isinstance(entry, Envelope) and not entry.is_user_message

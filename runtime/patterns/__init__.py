@@ -1,4 +1,4 @@
 """Patterns on top of the kernel, as in akka.pattern: FSM, circuit breaker, backoff supervisor, coordinated shutdown.
 
-Not here: mechanisms of every actor (`cell`).
+Not here: mechanisms that every actor has (`cell`).
 """

@@ -1,8 +1,8 @@
 """An actor that restarts its only child with growing delays (Akka's BackoffSupervisor with BackoffOpts).
 
-It is meant for a child whose resource is temporarily unavailable: other actors talk to the supervisor, whose ref stays
-valid, while the child is a new incarnation each time. Messages in the child's mailbox are lost when it stops, as in
-Akka. To keep the child's ref and mailbox, use `OneForOne(backoff=Backoff(...))`, which restarts it in place.
+It is meant for a child whose resource is temporarily unavailable. Other actors send messages to the supervisor, whose
+ref stays valid, while the child is a new incarnation each time. Messages in the child's mailbox are lost when it stops,
+as in Akka. To keep the child's ref and mailbox, use `OneForOne(backoff=Backoff(...))`, which restarts it in place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GetCurrentChild(Message):
 
 @message("backoff.current_child")
 class CurrentChild(Message):
-    """BackoffSupervisor -> asker: the current child; None during a delay."""
+    """BackoffSupervisor -> asker: the current child, or None during a delay."""
 
     ref: Ref | None
 
@@ -67,7 +67,7 @@ class _ResetRestartCount(Message):
 
 @trace_tag("backoff.trigger")
 class BackoffTrigger(Enum):
-    """Event after which the child is restarted with a delay."""
+    """The event after which the child is restarted with a delay."""
 
     ON_FAILURE = auto()
     ON_STOP = auto()
@@ -76,7 +76,7 @@ class BackoffTrigger(Enum):
 @trace_tag("backoff.options")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffOptions:
-    """Options of a `BackoffSupervisor`; create them with `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
+    """The options of a `BackoffSupervisor`. Create them with `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
 
     Args:
         child: the Props of the child.
@@ -85,10 +85,10 @@ class BackoffOptions:
         backoff: the delays. Its `reset_after` is the auto-reset; if it is None, `min_backoff`, as in Akka.
         manual_reset: reset the delays only by a `Reset`.
         max_retries: stop child and supervisor after this number of consecutive restarts; None for no limit.
-        strategy: decides about failures of the child. Akka's default: exceptions restart.
-        reply_while_stopped: reply to the senders while there is no child.
-        handler_while_stopped: actor that gets the messages while there is no child.
-        stash_while_stopped: number of messages to keep for the next child. At most one of these three is set.
+        strategy: decides about failures of the child. By default, as in Akka, exceptions restart the child.
+        reply_while_stopped: the reply to senders while there is no child.
+        handler_while_stopped: the actor that gets the messages while there is no child.
+        stash_while_stopped: the number of messages to keep for the next child. At most one of these three is set.
             Otherwise, or if the stash is full, messages are dead letters while there is no child.
     """
 
@@ -124,7 +124,7 @@ class BackoffOptions:
         return replace(self, max_retries=max_retries)
 
     def with_supervisor_strategy(self, strategy: SupervisorStrategy) -> BackoffOptions:
-        """Decide about the child's failures with `strategy`; its restarts are delayed."""
+        """Decide about the child's failures with `strategy`. Its restarts are delayed."""
         return replace(self, strategy=strategy)
 
     def with_reply_while_stopped(self, reply: Message) -> BackoffOptions:
@@ -141,7 +141,7 @@ class BackoffOptions:
 
 
 class BackoffOpts:
-    """Factories of the two kinds of options, with Akka's names."""
+    """Factories for the two variants of options, with Akka's names."""
 
     @staticmethod
     def on_failure(
@@ -168,9 +168,9 @@ class BackoffOpts:
         max_backoff: Duration = "30s",
         random_factor: float = 0.2,
     ) -> BackoffOptions:
-        """Restart a child after a delay whenever it stops, also if it could not start.
+        """Restart a child after a delay whenever it stops, even if it could not start.
 
-        A restart that the strategy decides on happens at once and does not count, as in Akka.
+        If the strategy decides on a restart, that restart happens at once and does not count, as in Akka.
         """
         backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
         return BackoffOptions(child=child, child_name=child_name, trigger=BackoffTrigger.ON_STOP, backoff=backoff)
@@ -178,7 +178,7 @@ class BackoffOpts:
 
 @trace_tag("actor.backoff_supervisor")
 class BackoffSupervisor(Actor):
-    """Supervisor that forwards all messages to its child, and the child's messages to its own parent."""
+    """A supervisor that forwards all messages to its child, and the child's messages to its own parent."""
 
     @staticmethod
     def props(options: BackoffOptions) -> Props:
@@ -202,7 +202,7 @@ class BackoffSupervisor(Actor):
         self._start_child()
 
     def handle_message(self, message: Message) -> None:
-        """Answer the supervisor's own messages; forward all others to the child."""
+        """Answer the supervisor's own messages, and forward all others to the child."""
         match message:
             case _StartChild():
                 self._start_child()

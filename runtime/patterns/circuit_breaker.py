@@ -1,11 +1,11 @@
 """Circuit breakers: after some consecutive failures, calls are rejected for a while (Akka's CircuitBreaker).
 
-    CLOSED     calls go through; `max_failures` consecutive failures open the breaker
+    CLOSED     calls are executed; `max_failures` consecutive failures open the breaker
     OPEN       calls fail at once; after `reset_timeout` the breaker is half open
-    HALF_OPEN  the first call goes through, the others fail at once; its outcome closes or opens the breaker
+    HALF_OPEN  the first call is executed, the others fail at once; its outcome closes or opens the breaker
 
-Any number of actors and threads may share a breaker. It uses its system's time: virtual under a seeded one. If a run is
-to be replayed from one actor's messages alone, create the breaker in that actor.
+Any number of actors and threads may share a breaker. It uses its system's time, which is virtual in a seeded system. If
+a run is to be replayed from one actor's messages alone, create the breaker in that actor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class CircuitBreakerState(StrEnum):
-    """State of a breaker."""
+    """The state of a breaker."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -53,18 +53,18 @@ class CircuitBreakerChanged(Message):
 
 
 class CircuitBreaker:
-    """Circuit breaker for one called service.
+    """A circuit breaker for one called service.
 
     Args:
         system: its clock, I/O pool and event stream are used.
-        name: shown in errors and events; also seeds the random part.
-        max_failures: number of consecutive failures that open the breaker.
+        name: shown in errors and events, and the seed of the random part.
+        max_failures: the number of consecutive failures that open the breaker.
         call_timeout: a call that takes longer counts as failed, whatever its outcome.
-        reset_timeout: time that it stays open before it tries again.
-        max_reset_timeout: limit of that time with the `exponential_backoff_factor`; `reset_timeout` if None.
-        exponential_backoff_factor: factor of the reset timeout after each failed try.
+        reset_timeout: the time for which the breaker stays open before it tries again.
+        max_reset_timeout: the limit of that time with the `exponential_backoff_factor`; `reset_timeout` if None.
+        exponential_backoff_factor: the factor of the reset timeout after each failed try.
         random_factor: up to this fraction of the reset timeout is added at random.
-        is_failure: returns True if an exception counts as a failure of the service; by default every exception does.
+        is_failure: returns True if an exception counts as a failure of the service. By default every exception does.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._state = CircuitBreakerState.CLOSED
         self._era = 0
-        """Number of state changes: the outcome of a call counts only in the era in which it started."""
+        """The number of state changes. The outcome of a call counts only in the era in which the call started."""
         self._failures = 0
         self._openings = 0
-        """Number of consecutive openings without a success."""
+        """The number of consecutive openings without a success."""
         self._open_until_ms = 0
         self._trying = False
 
@@ -116,7 +116,7 @@ class CircuitBreaker:
     def call(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `body` on this thread (Akka's withSyncCircuitBreaker).
 
-        In an actor's turn it must not block: use `with_blocking` or `with_ask` there.
+        In an actor's turn `body` must not block: use `with_blocking` or `with_ask` there.
 
         Raises:
             CircuitBreakerOpenError: `body` was not called.
@@ -136,8 +136,8 @@ class CircuitBreaker:
     def with_future(self, begin: Callable[[], Future[T]]) -> Future[T]:
         """Start a call with `begin`, which returns its future (Akka's withCircuitBreaker).
 
-        The returned future completes like that one, or fails with `CircuitBreakerOpenError`, or after the call timeout
-        with `CircuitBreakerTimeoutError`; then the call's future is cancelled.
+        The returned future completes like that future, or fails with `CircuitBreakerOpenError`. After the call timeout
+        it fails with `CircuitBreakerTimeoutError`, and the call's future is cancelled.
         """
         guarded: Future[T] = Future(self._system.driver)
         source: Future[T] | None = None
@@ -172,12 +172,12 @@ class CircuitBreaker:
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
-        """Ask `ref`; return a future of the reply. `timeout` is in seconds, by default the breaker's call timeout."""
+        """Ask `ref`, and return a future of the reply. `timeout` is in seconds (None: the call timeout)."""
         seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
         return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
 
     def with_blocking(self, work: Callable[[], T]) -> Future[T]:
-        """Run blocking `work` on the system's I/O pool; return a future of its result."""
+        """Run blocking `work` on the system's I/O pool, and return a future of its result."""
 
         def begin() -> Future[T]:
             future: Future[T] = Future(self._system.driver)
@@ -187,7 +187,7 @@ class CircuitBreaker:
         return self.with_future(begin)
 
     def on_open(self, callback: Callable[[], object]) -> None:
-        """Call `callback` whenever the breaker opens, on the thread that opens it; it must be short."""
+        """Call `callback` whenever the breaker opens, on the thread that opens it. The callback must be short."""
         self._listeners[CircuitBreakerState.OPEN].append(callback)
 
     def on_half_open(self, callback: Callable[[], object]) -> None:
@@ -202,7 +202,7 @@ class CircuitBreaker:
         with self._lock:
             if self._state is CircuitBreakerState.OPEN or self._trying:
                 now_ms = self._system.clock.now_ms()
-                # The alarm of the next try may be late: its time is never in the past.
+                # The alarm of the next try may be late, but its time must not be in the past.
                 remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
                 raise CircuitBreakerOpenError(self.name, remaining_ms)
             self._trying = self._state is CircuitBreakerState.HALF_OPEN
@@ -293,17 +293,17 @@ class _Call:
         self._on_timeout = on_timeout
         self._ended = threading.Lock()
         self.alarm: Alarm | None = None
-        """Alarm of the deadline, which calls `expire`."""
+        """The alarm of the deadline, which calls `expire`."""
 
     def succeed(self) -> bool:
-        """Count a success; return False if the deadline was earlier."""
+        """Count a success. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.count_success(self._era)
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Count a failure; return False if the deadline was earlier."""
+        """Count a failure. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.call_failed(self._era, error)
@@ -336,7 +336,7 @@ class _Work(Generic[T]):
         try:
             value = self._work()
         except BaseException as error:  # noqa: BLE001 - the future's result.
-            # The exception itself, not its text: callers match on its class.
+            # The exception itself, not its text, because callers match on its class.
             failure = error
             self._future.try_fail(lambda: failure)
         else:

@@ -1,8 +1,9 @@
-"""The shutdown of a system in phases: services stop before the ones they depend on, and the actors last.
+"""The shutdown of a system in phases: services stop before the services on which they depend, and the actors last.
 
-Follows Akka's CoordinatedShutdown without its phases for clusters. It starts with `terminate()` and at the exit of the
-interpreter, and runs once. The tasks of a phase run in parallel on the I/O pool, each with a deadline; one that fails
-or is late is logged, and the shutdown continues without it. If the guardian is killed, which is a crash, no task runs.
+Follows Akka's CoordinatedShutdown without its phases for clusters. The shutdown starts with `terminate()` and at the
+exit of the interpreter, and runs once. The tasks of a phase run in parallel on the I/O pool, each with a deadline. A
+task that fails or is late is logged, and the shutdown continues without it. If the guardian is killed, which is a
+crash, no task runs.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ if TYPE_CHECKING:
     from flykka.runtime.time.clock import Alarm
 
 Task = Callable[[], object]
-"""Function for the I/O pool, which may block. If it returns a kernel future, the task ends with that."""
+"""A function for the I/O pool, which may block. If it returns a kernel future, the task ends when the future completes.
+"""
 
 logger = logging.getLogger("flykka.runtime")
 
 _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
-"""Living systems, with the process that created them: a fork has none of their threads."""
+"""The living systems, with the process that created them: a fork has none of their threads."""
 
 
 class ShutdownReason(StrEnum):
-    """Cause of a shutdown."""
+    """The cause of a shutdown."""
 
     UNKNOWN = "unknown"
     ACTOR_SYSTEM_TERMINATE = "actor system terminated"
@@ -61,7 +63,7 @@ ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""Longest wait of the interpreter's exit for the actors: one that blocks would delay it forever."""
+"""The longest time for which the interpreter's exit waits for the actors: a blocking actor would delay it forever."""
 
 
 _PHASES = (
@@ -71,28 +73,28 @@ _PHASES = (
     SERVICE_STOP,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
 )
-"""The phases in order; the phase of the actors follows."""
+"""The phases in order, without the last phase, in which the actors stop."""
 
 
 class CoordinatedShutdown:
-    """Phases and tasks of a system, at `system.coordinated_shutdown`. May be called from any thread, and in turns."""
+    """The phases and tasks of a system, at `system.coordinated_shutdown`. May be used from any thread, and in turns."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
         self._tasks: dict[str, list[_ShutdownTask]] = {}
         self._to_come: list[str] | None = None
-        """Phases that have not started yet; None before the shutdown."""
+        """The phases that have not started yet. None before the shutdown."""
         self._pending: dict[_ShutdownTask, None] = {}
         self.reason: str | None = None
-        """Reason of the shutdown, None before it."""
+        """The reason of the shutdown, or None before it."""
 
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
-        """Run `task` in `phase`, by default for at most 5 seconds. Returns a function that removes it.
+        """Run `task` in `phase`, by default for at most 5 seconds. Returns a function that removes the task.
 
         Raises:
             ValueError: there is no such phase.
-            ShutdownBegunError: the phase has started already.
+            ShutdownBegunError: the phase has already started.
         """
         with self._lock:
             if phase not in _PHASES:
@@ -140,13 +142,13 @@ class CoordinatedShutdown:
         return self._system.terminated
 
     def pending(self) -> list[str]:
-        """Return the tasks that the shutdown waits for, with their phases."""
+        """Return the tasks for which the shutdown waits, with their phases."""
         with self._lock:
             return [str(task) for task in self._pending]
 
     @property
     def exit_timeout_ms(self) -> int:
-        """Longest wait of the interpreter's exit: for the slowest task of each phase, and then for the actors."""
+        """Return the longest wait at the interpreter's exit: the slowest task of each phase, then the actors."""
         with self._lock:
             phases = _PHASES if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
@@ -155,16 +157,16 @@ class CoordinatedShutdown:
     def run_at_exit(self) -> None:
         """Run the shutdown at the exit of the interpreter, if the system lives until then.
 
-        All threads of the kernel are daemons, so that no forgotten system keeps a program alive (plain Pykka's does).
-        They still run while the functions of `atexit` run, which shut the systems down in order.
+        All threads of the kernel are daemons, so that no forgotten system keeps a program alive, unlike in plain Pykka.
+        The threads are still running while the functions of `atexit` run, which shut the systems down in order.
         """
         _living[self._system] = os.getpid()
-        # Before everything registered earlier, such as the end of the recording.
+        # Registered again, so that it runs before everything registered earlier, such as the end of the recording.
         atexit.unregister(_shut_down)
         atexit.register(_shut_down)
 
     def forget_exit(self) -> None:
-        """Do not run at the exit any more: the system has ended."""
+        """Cancel the shutdown at the exit, because the system has ended."""
         _living.pop(self._system, None)
 
     def _next_phase(self) -> None:
@@ -180,7 +182,7 @@ class CoordinatedShutdown:
             task.start(self._system)
 
     def ended(self, task: _ShutdownTask) -> None:
-        """Continue after a task has ended, in time or not; called once per task."""
+        """Continue after a task has ended, in time or not. Called once per task."""
         with self._lock:
             self._pending.pop(task, None)
             if self._pending:
@@ -189,7 +191,7 @@ class CoordinatedShutdown:
 
 
 class _ShutdownTask:
-    """Task of a shutdown: the first of its end and its deadline counts."""
+    """A task of a shutdown. The first of its end and its deadline counts."""
 
     def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:
         self._shutdown = shutdown
@@ -208,7 +210,7 @@ class _ShutdownTask:
             self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
             system.dispatcher.run_blocking(self)
         except RuntimeError:
-            # Late in its exit the interpreter cannot start threads any more.
+            # Late in its exit the interpreter can no longer start threads.
             logger.exception("%s could not start; the shutdown continues", self)
             self._end()
 

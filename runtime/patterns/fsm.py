@@ -32,11 +32,11 @@ D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Any])
 
 _MARK = "_fsm_states"
-_STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine uses for its timers.
+_STATE_TIMEOUT = "fsm/state-timeout"  # No machine uses this key for its own timers.
 
 
 class StopReason(StrEnum):
-    """The reason for a machine's end (Akka's FSM.Reason): its own stop, normal or by failure, or one from outside."""
+    """The reason for a machine's end (Akka's FSM.Reason): its own stop, normal or by failure, or an external stop."""
 
     NORMAL = "NORMAL"
     FAILURE = "FAILURE"
@@ -45,7 +45,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next(Generic[S, D]):
-    """Next state of a machine (Akka's FSM.State); created by `goto`, `stay` and `stop`."""
+    """The next state of a machine (Akka's FSM.State), created by `goto`, `stay` and `stop`."""
 
     state: S
     data: D
@@ -58,7 +58,7 @@ class Next(Generic[S, D]):
         return replace(self, data=data)
 
     def for_max(self, timeout: Duration | None) -> Next[S, D]:
-        """Return the same next state with this state timeout until the next message; None: without a timeout."""
+        """Return the same next state with this state timeout until the next message, or with None without a timeout."""
         return replace(self, timeout_ms=None if timeout is None else positive_duration_ms(timeout, "state timeout"))
 
 
@@ -82,7 +82,8 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
 
 
 class FSM(Actor, Generic[S, D]):
-    """Machine with states `S`, members of a `StrEnum`, and data `D`, preferably immutable. A restart resets it.
+    """A machine with states `S`, members of a `StrEnum`, and data `D`, preferably immutable. A restart resets the
+    machine.
 
     A subclass calls `start_with` in its `__init__`, and `super()` if it overrides `pre_start` or `post_stop`.
     """
@@ -107,7 +108,7 @@ class FSM(Actor, Generic[S, D]):
 
     @property
     def state_name(self) -> S:
-        """The current state; in `on_transition`, the one that is left."""
+        """The current state; in `on_transition`, the state that is left."""
         return self._now_in.state
 
     @property
@@ -117,7 +118,7 @@ class FSM(Actor, Generic[S, D]):
 
     @property
     def next_state_data(self) -> D:
-        """The data of the state that is entered; only available in `on_transition`."""
+        """The data of the state that is entered. Only available in `on_transition`."""
         if self._next is None:
             raise LookupError(f"{type(self).__name__}: next_state_data is available only in on_transition")
         return self._next.data
@@ -127,11 +128,11 @@ class FSM(Actor, Generic[S, D]):
         self._current = self._enter(state, data)
 
     def goto(self, state: S) -> Next[S, D]:
-        """Go to `state`, keeping the data; this is a transition even if the machine is in that state already."""
+        """Go to `state`, keeping the data. This is a transition even if the machine is already in that state."""
         return self._enter(state, self.state_data)
 
     def stay(self) -> Next[S, D]:
-        """Stay in the current state, without a transition; the state timeout starts again."""
+        """Stay in the current state, without a transition. The state timeout starts again."""
         return replace(self.goto(self.state_name), notifies=False)
 
     def stop(self, reason: StopReason = StopReason.NORMAL) -> Next[S, D]:
@@ -139,16 +140,16 @@ class FSM(Actor, Generic[S, D]):
         return replace(self.stay(), stop_reason=reason)
 
     def when_unhandled(self, message: Message) -> Next[S, D]:
-        """Handle a message that the state's handler did not handle; by default publish it as unhandled, and stay."""
+        """Handle a message that the state's handler did not handle. By default publish it as unhandled, and stay."""
         if not isinstance(message, StateTimeout):
             self.context.unhandled(message)
         return self.stay()
 
     def on_transition(self, old: S, new: S) -> None:
-        """React to a transition before it takes place; called at the start with `old` equal to `new`."""
+        """React to a transition before it takes place. Called at the start with `old` equal to `new`."""
 
     def on_termination(self, reason: StopReason, state: S, data: D) -> None:
-        """React to the end of the machine; called once."""
+        """React to the end of the machine. Called once."""
 
     def pre_start(self) -> None:
         """Enter the initial state (Akka's `initialize`)."""

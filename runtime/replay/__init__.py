@@ -1,4 +1,4 @@
 """Replay: runs a recorded run again, turn by turn in the recorded order, and compares it with the record.
 
-Not here: files of traces (`trace`), and stand-ins for what is outside of jobs (`flykka/replay`).
+Not here: the files of traces (`trace`), and stand-ins for objects outside of jobs (`flykka/replay`).
 """

@@ -1,4 +1,4 @@
-"""Delivery of recorded messages and errors: as a replayed turn has sent them, or created from the trace."""
+"""Delivery of recorded messages and errors: as sent by a replayed turn, or created from the trace."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _takes_text(kind: type[BaseException], text: str) -> bool:
 
 
 def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, object], bool] = same) -> Entry | None:
-    """Return the entry for `cell`, sent by a replayed turn or `like` it; None for a timer that does not run.
+    """Return the entry for `cell`, sent by a replayed turn or `like` it. None for a timer that is not running.
 
     Raises:
         UnknownTypeError: the message comes from outside of all replayed turns, and cannot be read.
@@ -123,7 +123,7 @@ def _timer(turn: Turn, cell: Cell) -> Entry | None:
 
 
 def _ring(timer: Timer) -> None:
-    """Remove the alarm of a timer from the clock; a repeating timer sets its next one."""
+    """Remove the alarm of a timer from the clock. A repeating timer sets its next alarm."""
     alarm = timer.alarm
     call = None if alarm is None else alarm.callback
     if alarm is not None and call is not None:

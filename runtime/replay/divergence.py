@@ -1,4 +1,4 @@
-"""The first difference between a replay and the record, reported so that it can be understood without a debugger."""
+"""The first difference between a replay and the record, reported so that no debugger is needed to understand it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _CAUSES = 6
 _MODULES = 5
 _TEXT_LENGTH = 60
 _SHOWN = 8
-"""Maximum number of fields, and of effects of a kind, that are shown one by one."""
+"""The maximum number of fields, and of effects of a kind, that are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence(EffectDifference):
     """The first difference of a replay from the trace, with its turn.
 
-    `causes` are the turns that led to it, the last one first. `source` is file and line of the message's handler.
+    `causes` are the turns that led to it, the last one first. `source` is the file and line of the message's handler.
     `notes` add other facts, such as code that has changed since.
     """
 
@@ -51,7 +51,7 @@ class Divergence(EffectDifference):
     source: str | None = None
     notes: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    """The modules that were passed to the replay, which the command needs as well."""
+    """The modules that were passed to the replay, which `command` needs too."""
 
     @classmethod
     def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
@@ -59,7 +59,7 @@ class Divergence(EffectDifference):
         return cls(trace=trace, turn=turn, modules=modules, **details)
 
     def text(self) -> str:
-        """Return the report, of a few lines."""
+        """Return the report, which has a few lines."""
         return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Divergence(EffectDifference):
 
 
 class DivergenceError(KernelError, AssertionError):
-    """A replay differs from the record; the text is the whole report."""
+    """A replay differs from the record. The message is the whole report."""
 
     def __init__(self, divergence: Divergence) -> None:
         super().__init__(divergence.text())
@@ -142,7 +142,7 @@ def _field_text(field: FieldDifference) -> str:
 
 
 def value_text(item: object) -> str | None:
-    """Return a part of a message as a short text; None if it is absent."""
+    """Return a part of a message as a short text, or None if it is absent."""
     match item:
         case SerializedThrowable():
             return raised(item)
@@ -188,7 +188,7 @@ def _changes(header: TraceHeader) -> Iterator[str]:
     here = _package()
     if header.package != here:
         yield f"recorded with flykka {header.package}, this is {here}"
-    # The script that ran is not the present `__main__`.
+    # The script that was recorded is not the current `__main__`.
     recorded_modules = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
     changed = [name for name, recorded in recorded_modules.items() if _has_changed(name, recorded)]
     # If a package and a module in it have changed, only the module is named.
@@ -211,7 +211,7 @@ def _package() -> str:
 
 
 def source_of(cell: Cell, message: Message | None) -> str | None:
-    """Return `file:line` of the `case` for the class of a message, or of the handler; None without a source."""
+    """Return `file:line` of the `case` for the class of a message, or of the handler. None without a source."""
     instance = cell.instance
     if instance is None:
         return None
@@ -260,7 +260,7 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _shown(filename: str) -> str:
-    """Return the path relative to the current folder or to the import path: the same on every machine."""
+    """Return the path relative to the current folder or to the import path, which is the same on every machine."""
     for folder in (os.getcwd(), *sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)):
         if filename.startswith(os.path.join(folder, "")):
             return os.path.relpath(filename, folder)

@@ -36,14 +36,14 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
 class DivergenceKind(StrEnum):
-    """Kinds of differences between a replay and the record."""
+    """The kinds of differences between a replay and the record."""
 
     MISSING_SEND = "missing_send"
     EXTRA_SEND = "extra_send"
     PAYLOAD = "payload"
-    """The right message to the right actor, with other fields."""
+    """The right message to the right actor, with different fields."""
     TARGET = "target"
-    """The right message to another actor."""
+    """The right message to a different actor."""
     REPLY = "reply"
     TIMER = "timer"
     SPAWN = "spawn"
@@ -58,15 +58,15 @@ class DivergenceKind(StrEnum):
     STATE_DIGEST = "state_digest"
     """The effects are the same, but the state afterwards is not."""
     UNKNOWN_TYPE = "unknown_type"
-    """The recorded message cannot be read here, so that it cannot be handled."""
+    """The recorded message cannot be read here, so it cannot be handled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectDifference:
     """The first difference between a turn and its record.
 
-    `expected` is the recorded effect and `actual` that of the replay; one of them is None if the other side has no such
-    effect. `fields` are the parts that differ, recorded on the left; `missing` and `extra` are all effects of the turn
+    `expected` is the recorded effect and `actual` the effect of the replay; one is None if that side has no such
+    effect. `fields` are the parts that differ, recorded on the left. `missing` and `extra` are all effects of the turn
     that only one side has.
     """
 
@@ -84,8 +84,8 @@ def compare(
 ) -> EffectDifference | None:
     """Return the first difference between the effects of two turns, in order.
 
-    Queries of a turn (who lives at a path, the time, whether a name is free) are not compared: they show in their
-    consequences. If the record `is_cut_short`, the turn may have continued.
+    Queries of a turn (which actors live at a path, the time, whether a name is free) are not compared, because their
+    consequences are. If the record `is_cut_short`, the turn may have continued.
     """
     recorded = [each for each in recorded if not isinstance(each, _NO_DEEDS)]
     now = [each for each in now if not isinstance(each, _NO_DEEDS)]
@@ -103,7 +103,7 @@ def compare(
 
 
 def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowable | None) -> EffectDifference | None:
-    """Compare two failures by type and text; their stacks differ in every version."""
+    """Compare two failures by type and text, because their stacks differ in every version."""
     if raised(recorded) == raised(now):
         return None
     difference = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
@@ -123,7 +123,7 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
         return recorded.ref == now.ref  # The actor there is not replayed.
     recorded, now = _as_reply(recorded), _as_reply(now)
     if isinstance(recorded, effects.Awaited) and isinstance(now, effects.Awaited):
-        # The time comes from the record; it is not an effect of the turn.
+        # The time comes from the record, so it is not an effect of the turn.
         now = replace(now, now_ms=recorded.now_ms)
     if type(recorded) is not type(now):
         return False
@@ -177,13 +177,13 @@ def _effect_difference(
 
 
 def _compared(effect: Effect) -> object:
-    """Return the part of an effect that is compared field by field: its message if it has one."""
+    """Return the part of an effect that is compared field by field: its message, if it has one."""
     message = getattr(effect, "message", None)
     return message if isinstance(message, Value | Undecoded) else effect
 
 
 def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect | None, Effect | None]:
-    """Align the first effects of two rests: if one occurs later on the other side, only the other one is wrong."""
+    """Align the first effects of two remaining lists: if one occurs later on the other side, the other is wrong."""
     first, actual = recorded[0], now[0]
     comes_later = any(same_effect(first, each) for each in now[1:])
     was_later = any(same_effect(each, actual) for each in recorded[1:])
@@ -193,7 +193,7 @@ def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect 
         return None, actual
     alike = type(_as_reply(first)) is type(_as_reply(actual))
     if isinstance(first, effects.Send) and isinstance(actual, effects.Send) and first.target != actual.target:
-        # Another message to another actor is not the first one with a wrong target.
+        # A different message to a different actor is not the first message with a wrong target.
         alike = type(first.message) is type(actual.message)
     return first, actual if alike or comes_later else None
 
@@ -220,7 +220,7 @@ def _as_reply(effect: Effect) -> Effect:
 
 _KEPT = 1024
 _KEPT_BYTES = 1024
-"""Maximum number and size of messages that are kept with their forms."""
+"""The maximum number and size of messages that are cached with their forms."""
 
 
 class EffectComparator:
@@ -239,7 +239,7 @@ class EffectComparator:
     def difference(
         self, turn: Turn, cell: Cell, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
-        """Return the difference of a turn from its record, given its recorded effects and its failure."""
+        """Return the difference of a turn from its record, given its effects and its failure."""
         if not self._is_as_recorded(turn.unread, performed, failure):
             difference = self._compare_records(turn, performed, failure)
             if difference is not None:
@@ -253,13 +253,13 @@ class EffectComparator:
     def _is_as_recorded(
         self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> bool:
-        """Return True if the turns are equal without decoding anything; False if a detailed comparison is needed."""
+        """Return True if the turns are equal without decoding anything, or False if a detailed comparison is needed."""
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:
             return content.has_effects(performed, self._forms.is_form_of)
         except MALFORMED:
-            return False  # The detailed comparison reports what is wrong with them.
+            return False  # The detailed comparison reports the difference.
 
     def _compare_records(
         self, turn: Turn, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
@@ -274,16 +274,17 @@ class EffectComparator:
             difference = replace(difference, fields=(*difference.fields, *failing.fields))
         difference = difference or failing
         if difference is not None and any(isinstance(effect, effects.CutShort) for effect in turn.effects):
-            # Killed during this turn: effects after the kill were not recorded.
+            # The actor was killed during this turn, so effects after the kill were not recorded.
             return compare(recorded, now, is_cut_short=True)
         return difference
 
 
 class _KnownForms:
-    """Caches recorded forms of repeated messages, to make comparisons cheap, which every message of a replay needs.
+    """Caches the recorded forms of repeated messages, so that comparisons are cheap: every message of a replay is
+    compared.
 
     An equal message has the same form. Comparing a repeated message takes an eighth of the time of its encoding, and
-    encoding another one takes half the time of decoding the recorded form.
+    encoding a different one takes half the time of decoding the recorded form.
     """
 
     def __init__(self) -> None:
@@ -291,7 +292,7 @@ class _KnownForms:
         self._cached: dict[bytes, Value] = {}
 
     def is_form_of(self, form: bytes | str, message: object) -> bool:
-        """Return True if `message` has this form; False if only a detailed comparison can tell."""
+        """Return True if `message` has this form, or False if only a detailed comparison can tell."""
         if isinstance(form, str) or not isinstance(message, Value):
             return False
         expected = self._cached.get(form)

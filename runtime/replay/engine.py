@@ -1,9 +1,9 @@
 """The engine of a replay: runs the recorded turns again, one by one in order, and compares each with its record.
 
 Every cell is the kernel's own and runs the actor's own code; the trace determines when it runs and what it receives. A
-message sent in a turn stays in its recipient's mailbox until the recorded turn that handles it, and inputs from outside
-of turns (a client's message, a timer, the outcome of blocking work) come from the trace. An actor that cannot be
-created again is a boundary: its turns are skipped, and its messages come from the trace too.
+message sent in a turn stays in its recipient's mailbox until the recorded turn that handles it. Inputs from outside of
+turns (a client's message, a timer, the outcome of blocking work) come from the trace. An actor that cannot be created
+again is a boundary: its turns are skipped, and its messages come from the trace too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _logger.addFilter(_is_logged)
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Silence the kernel's log on this thread: the failures of a replay were logged when they happened."""
+    """Silence the kernel's log on this thread, because the failures of a replay were logged when they happened."""
     _replaying.depth += 1
     try:
         yield
@@ -83,7 +83,7 @@ class ReplayEngine:
         trace: the recorded trace.
         actors: Props by path, for actors that the trace does not describe sufficiently.
         stand_ins: live objects by class name in the trace, for objects that could not be recorded.
-        only: the paths of the actors to be replayed, all others being boundaries; None for all.
+        only: the paths of the actors to replay; all others are boundaries. None for all.
         outside: reasons by class name in the trace, for actors that are never replayed.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
@@ -104,14 +104,14 @@ class ReplayEngine:
         self.position = 0
         """The sequence number of the last replayed record, 0 at the start."""
         self.turns = 0
-        """The number of turns so far; `compared` of them were replayed."""
+        """The number of turns so far, of which `compared` were replayed."""
         self.compared = 0
         self.asides = 0
-        """Number of possible changes of actors outside their turns: one was killed, or a coroutine has continued."""
+        """The number of possible changes of actors outside their turns, by a kill or a coroutine that has continued."""
         self.has_replayed = False
-        """True if any of these were turns of actors other than the guardians, which every system has."""
+        """True if a replayed turn was that of an actor other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
-        """The reason why an actor is not replayed, by its path."""
+        """The reasons why actors are not replayed, by path."""
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
@@ -128,7 +128,7 @@ class ReplayEngine:
                 raise TraceError(f"{trace.path}: its snapshots do not fit each other ({description})") from error
 
     def advance(self) -> Turn | None:
-        """Replay up to and including the next recorded turn; return that turn, or None if the trace has no more.
+        """Replay up to and including the next recorded turn. Returns that turn, or None if the trace has no more.
 
         Raises:
             DivergenceError: the turn differs from the record. The next call still continues after it.
@@ -143,11 +143,11 @@ class ReplayEngine:
                 pass
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
+        """Watch the actor at `path` for nondeterminism from here on. Returns the list to which findings are added."""
         return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
-        """Return the replayed actor at `path`; None if no actor lives there, or it is a boundary."""
+        """Return the replayed actor at `path`, or None if no actor lives there or it is a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
 
@@ -175,7 +175,7 @@ class ReplayEngine:
         return None
 
     def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
-        """Return the error for a record that is valid alone but cannot follow those before it: the kernel raised."""
+        """Return the error for a record that is valid alone but cannot follow the earlier ones: the kernel raised."""
         description = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
@@ -189,7 +189,7 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """Return the unstarted cell of an actor spawned from outside; a boundary if it cannot be created."""
+        """Return the unstarted cell of an actor spawned from outside, or a boundary if the actor cannot be created."""
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_replayed(ref):
@@ -244,7 +244,7 @@ class ReplayEngine:
             return cell
         cell = system.cells.find(ref.path)
         if cell is not None:
-            # The previous one has ended, and only its notification has not arrived yet.
+            # The previous actor has ended, and only its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
         if props is not None and self._is_replayed(ref):
@@ -252,7 +252,7 @@ class ReplayEngine:
         return self._leave_out(ref, "the trace does not record how it was created")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
-        """Apply the changes to the tree of actors in a turn of a boundary."""
+        """Apply the changes that a turn of a boundary makes to the tree of actors."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
                 self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
@@ -278,7 +278,7 @@ class TurnReplayer:
         self._system = system
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
-        """Turns that are waiting coroutines, by their numbers."""
+        """The turns that are waiting coroutines, by number."""
         self._ended_turns: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
@@ -289,11 +289,11 @@ class TurnReplayer:
 
     @property
     def has_more(self) -> bool:
-        """True if a coroutine waits, or has ended with an outcome not reported yet."""
+        """True if a coroutine waits, or has ended with an outcome that was not yet reported."""
         return bool(self.suspended or self._ended_turns)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
-        """Replay a turn as recorded and return its difference, if any. Raises `UnknownTypeError`."""
+        """Replay a turn as recorded, and return its difference, if any. Raises `UnknownTypeError`."""
         replayed_turn, mailbox = self._system.replayed_turn, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
@@ -325,7 +325,7 @@ class TurnReplayer:
         system.loop.run_within(cell.run)
         system.coroutines.run_coroutines()
         if turn.kind == "signal" and system.replayed_turn.effects is None and cell.current_turn is not None:
-            # It was handled after the end of the coroutine, which this signal or another one has cancelled.
+            # The signal was handled after the end of the coroutine, which this signal or another one has cancelled.
             cell.current_turn.cancel()
             system.coroutines.run_coroutines()
         signal = mailbox.take(turn) if turn.kind == "signal" and system.replayed_turn.effects is None else None
@@ -339,9 +339,9 @@ class TurnReplayer:
             self.suspended[turn.sequence] = (turn, cell)
 
     def continue_at(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
-        """Continue coroutines that have waited for outcomes known by now; that of `ended` has ended.
+        """Continue coroutines that have waited for outcomes known at this time. The coroutine of `ended` has ended.
 
-        Returns those that have ended, each with its difference.
+        Returns the ended coroutines, each with its difference.
         """
         system = self._system
         system.coroutines.run_coroutines()
@@ -372,7 +372,7 @@ class RingStart:
         self._leave_out = leave_out
 
     def fill(self, snapshots: Iterable[Snapshot], is_replayed: Callable[[Ref], bool]) -> None:
-        """Attach all actors, parents before children, then restore the state of those that are replayed."""
+        """Attach all actors, parents before children, then restore the state of the replayed actors."""
         attached = []
         for snapshot in snapshots:
             entry = self._attached(snapshot, is_replayed(snapshot.ref))
@@ -382,13 +382,13 @@ class RingStart:
             self._restore(cell, reader)
 
     def _attached(self, snapshot: Snapshot, is_replayed: bool) -> tuple[Cell, _StateReader] | None:
-        """Return the cell and the reader of its state; None if there is nothing to restore."""
+        """Return the cell and the reader of its state, or None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
         if snapshot.state is None:
             if guardian is None and is_replayed and snapshot.reason == IDLE:
-                # An actor without turns only has to exist for the others.
+                # An actor without turns only has to exist for the other actors.
                 system.attach(BOUNDARY, ref).state = CellState.RUNNING
             elif guardian is None:
                 self._leave_out(ref, snapshot.reason or _NOT_WANTED)

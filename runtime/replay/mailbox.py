@@ -23,11 +23,11 @@ Entry = TellEntry | Envelope
 
 
 class ReplayMailbox(Mailbox):
-    """Keeps messages sent in turns, by their cause; messages from outside of turns come from the trace and are not
-    kept.
+    """Retains messages sent in turns, by their cause. Messages from outside of turns come from the trace and are not
+    retained.
 
-    So a turn gets the live message that a replayed turn has sent, not a copy of the record's: its refs are live, and
-    its promise waits. `go_live` makes it an ordinary mailbox.
+    So a turn gets the live message that a replayed turn has sent, not a copy of the recorded message: its refs are
+    live, and its promise waits. `go_live` turns this into an ordinary mailbox.
     """
 
     __slots__ = ("_is_live", "_messages", "_several", "_signals")
@@ -38,10 +38,10 @@ class ReplayMailbox(Mailbox):
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._messages: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._several: set[int | None] = set()
-        """The turns that have sent more than one message, until all of them are handled."""
+        """The turns that have sent more than one message, until all of these are handled."""
 
     def put(self, entry: Entry) -> None:
-        """Keep a message that a turn has sent."""
+        """Retain a message that a turn has sent."""
         if self._is_live or self.closed:
             super().put(entry)
         elif RUNNING.cell is not None:
@@ -52,14 +52,14 @@ class ReplayMailbox(Mailbox):
                 self._several.add(cause)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Keep a signal that a turn has sent."""
+        """Retain a signal that a turn has sent."""
         if self._is_live or self.closed:
             super().put_signal(envelope)
         elif RUNNING.cell is not None:
             self._signals[envelope.cause].append(envelope)
 
     def prepend(self, entries: Sequence[Entry]) -> None:
-        """Keep unstashed messages once more."""
+        """Retain unstashed messages again."""
         if self._is_live or self.closed:
             super().prepend(entries)
             return
@@ -69,12 +69,12 @@ class ReplayMailbox(Mailbox):
             self._several.add(cause)
 
     def release(self) -> None:
-        """Do nothing after a run: the next one is forced as well."""
+        """Do nothing after a run, because the next one is forced as well."""
         if self._is_live:
             super().release()
 
     def wake(self) -> None:
-        """Wait for the recorded turn."""
+        """Do nothing: the cell waits for the recorded turn."""
         if self._is_live:
             super().wake()
 
@@ -86,14 +86,14 @@ class ReplayMailbox(Mailbox):
         super().close()
 
     def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
-        """Return the entry recorded as this turn, or one `like` it; None if no replayed turn has sent one."""
+        """Return the entry recorded as this turn, or an entry `like` it. None if no replayed turn has sent one."""
         is_signal, sender = turn.kind == "signal", turn.sender
         lane = self._signals if is_signal else self._messages
         entries = lane.get(turn.cause)
         if entries is None:
             return None
         # If a turn sent the recipient a single message, it is this one and need not be compared. Of several, one may
-        # have arrived twice or never, as messages do if faults are injected.
+        # have arrived twice or never, as happens if faults are injected.
         is_sure = not (is_signal or turn.cause in self._several or sender is None or sender == turn.recipient)
         if is_sure and type(entries[0]) is tuple and entries[0][1] == sender and len(entries) == 1:
             return lane.pop(turn.cause)[0]  # The usual case.
@@ -110,7 +110,7 @@ class ReplayMailbox(Mailbox):
         return None
 
     def holds(self, turn: Turn) -> bool:
-        """Return True if a replayed turn has sent the message of this turn, which is not handled yet."""
+        """Return True if a replayed turn has sent the message of this turn, and it is not handled yet."""
         lane = self._signals if turn.kind == "signal" else self._messages
         entries = lane.get(turn.cause, ())
         return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in entries)
@@ -133,7 +133,7 @@ class ReplayMailbox(Mailbox):
         return list(_in_order(self._messages))
 
     def go_live(self, queue: MessageQueue | None = None) -> None:
-        """Become an ordinary mailbox, with the waiting entries; this does not schedule the cell."""
+        """Become an ordinary mailbox, with the waiting entries. This does not schedule the cell."""
         self._is_live = True
         if queue is not None:
             self.messages = queue
@@ -150,7 +150,7 @@ class ReplayMailbox(Mailbox):
 
 
 class ClosedMailbox(ReplayMailbox):
-    """The mailbox of an actor that is not replayed: its messages, and its answers to them, are in the trace."""
+    """The mailbox of an actor that is not replayed. The actor's messages, and its replies to them, are in the trace."""
 
     __slots__ = ()
 
@@ -159,7 +159,7 @@ class ClosedMailbox(ReplayMailbox):
             super().put(entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Accept only watch and unwatch signals: in a fork, too, watchers must be notified when the actor ends."""
+        """Accept only watch and unwatch signals: even in a fork, watchers must be notified when the actor ends."""
         if self._is_live or isinstance(envelope.message, Watch | Unwatch):
             super().put_signal(envelope)
 

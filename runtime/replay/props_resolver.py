@@ -1,7 +1,7 @@
 """Resolves the Props of actors that were spawned from outside, from their description in the trace.
 
-A trace may come from anywhere. An actor is created by a class that derives from `Actor`, or by a function whose return
-type is one; its arguments may be plain values, declared values, members of enums, dataclasses, and functions and
+A trace may come from anywhere. An actor is created by a class that derives from `Actor`, or by a function that returns
+such a class. Its arguments may be plain values, declared values, members of enums, dataclasses, and functions and
 classes themselves. `recordable` decides which of these a trace may name.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Spawned
 
 _MAX_PARTS = 10_000_000
-"""Maximum number of parts of an immutable node, nested parts included: hashing it traverses all of them."""
+"""The maximum number of parts of an immutable node, including nested parts, because hashing traverses all of them."""
 
 
 class GraphReader:
@@ -40,8 +40,8 @@ class GraphReader:
         graph: the packed graph.
         resolver: finds classes, functions, and stand-ins for objects that have no copy.
         resolve: creates live refs.
-        outside: returns the external object for a kind of node; None if the graph cannot contain any, nor objects of
-            classes other than dataclasses.
+        outside: returns the external object for a kind of node. If None, the graph must contain neither such objects
+            nor objects of classes other than dataclasses.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class GraphReader:
         self._outside = outside
 
     def read(self, place: int) -> Any:
-        """Read one of the packed objects."""
         return self._item(self._items_packed[place])
 
     def _item(self, item: Any) -> Any:
@@ -149,7 +148,7 @@ class GraphReader:
         return props if capacity is None else props.with_stash_capacity(capacity)
 
     def _mutable(self, place: int, kind: str, content: Any) -> Any:
-        """Create the object empty and then fill it, since its content may refer to it."""
+        """Create the object empty and then fill it, because its content may refer to it."""
         if kind == "object":
             name, attributes = content
             instead = self._resolver.stand_in_for(name)
@@ -194,7 +193,7 @@ class GraphReader:
 
 
 _MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter", "deque", "defaultdict"})
-"""Kinds of nodes whose parts are not traversed when they are hashed, or that have no hash."""
+"""The kinds of nodes that have no hash, or whose parts are not traversed when they are hashed."""
 
 
 def _address(path: Any, incarnation: Any) -> tuple[str, int]:
@@ -228,7 +227,7 @@ REFUSALS = (
     OverflowError,
     RecursionError,
 )
-"""Errors of reading a graph that contains something unavailable here."""
+"""The errors of reading a graph that contains something unavailable here."""
 
 
 class PropsResolver:
@@ -257,8 +256,8 @@ class PropsResolver:
         """Return the Props of an actor that was spawned from outside any turn.
 
         Raises:
-            ForeignModuleError: they name a module that was not passed.
-            UnresolvedPropsError: there are none.
+            ForeignModuleError: the Props name a module that was not passed.
+            UnresolvedPropsError: there are no Props.
         """
         props = self.given(spawned.ref)
         if props is not None:
@@ -293,11 +292,11 @@ class PropsResolver:
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function annotated to return one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """Return the object that the caller has passed for those of a class, if any."""
+        """Return the object that the caller has passed as stand-in for objects of a class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """Return the stand-in for an object not copied in the trace. Raises `UnresolvedPropsError` if there is none."""
+        """Return the stand-in for an object missing from the trace. Raises `UnresolvedPropsError` if there is none."""
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
                 f"it contains a {_short(name)}, which a trace does not copy: pass stand_ins={{{name!r}: ...}}"
@@ -305,7 +304,6 @@ class PropsResolver:
         return self._stand_ins[name]
 
     def is_stand_in(self, item: object) -> bool:
-        """Return True if the caller has passed this object as a stand-in."""
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:

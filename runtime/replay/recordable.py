@@ -1,10 +1,10 @@
-"""Decides what a trace may name. A trace may come from anywhere, so it cannot cause any import or call by itself.
+"""Decides what a trace may name. A trace may come from anywhere, so it must not cause any import or call by itself.
 
-Allowed modules are those of flykka's own actors, and those that the caller has passed. In flykka's own, classes are
-recordable by their kind (actors, enums, tagged classes) or by their package: the packages of actors' state have no
-access to the outside. They are named by their tag, or by "flykka." and their own name. In a passed module all classes
-and functions may be named. In another module that is loaded anyway, only actors, enums and tagged classes may be named,
-which were written to be recorded.
+A trace may name the modules of flykka's own actors, and those that the caller has passed. In flykka's modules, classes
+are recordable by their kind (actors, enums, tagged classes) or by their package: the packages of actors' state have no
+access to external resources. They are named by their tag, or by "flykka." and their own name. In a passed module all
+classes and functions may be named. In any other loaded module, only actors, enums and tagged classes may be named,
+because they were written to be recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REACHING_OUTSIDE = (
     "flykka.actors.ownership",
     "flykka.runtime.testing",
 )
-"""Packages of these whose objects access files, other processes or plugins: a replay has stand-ins for them."""
+"""The packages whose objects access files, other processes or plugins. A replay has stand-ins for these objects."""
 
 STATE = (
     "flykka.actors",
@@ -42,16 +42,16 @@ STATE = (
     "flykka.runtime.supervision",
     "flykka.runtime.time.backoff",
 )
-"""Packages whose classes are parts of actors' state and arguments."""
+"""The packages whose classes are parts of actors' state and arguments."""
 
 _PURE = ("flykka.actors.machines", "flykka.runtime.supervision")
-"""Packages whose functions may be named too: by an import contract machines use no clock, file, process or thread."""
+"""The packages whose functions may be named too: an import contract keeps clocks, files, processes and threads out."""
 
 _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"})
 
 
 def is_own(module: str) -> bool:
-    """Return True if a module is one of flykka's that a trace may name."""
+    """Return True if this is a module of flykka that a trace may name."""
     return any(_is_within(module, each) for each in _OWN) and not any(
         _is_within(module, each) for each in _REACHING_OUTSIDE
     )
@@ -80,7 +80,7 @@ class RecordableNames:
         self._modules = frozenset(modules)
 
     def find(self, name: str) -> Declared:
-        """Return the class or function.
+        """Return the class or function with this name.
 
         Raises:
             ForeignModuleError: it may exist in a module that the caller has not passed.
@@ -125,7 +125,7 @@ class RecordableNames:
 
     @cached_property
     def _given_classes(self) -> list[Declared]:
-        """The classes and functions of flykka's modules that the caller trusts."""
+        """Return the classes and functions of flykka's modules that the caller trusts."""
         modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
         return [each for module in modules for each in _defined_in(module)]
 
@@ -154,13 +154,13 @@ def _of_builtins(name: str) -> type:
 
 
 def _member(module_name: str, qualname: str) -> Declared:
-    """Return the class or function that is defined there, not one that is only imported there or part of an object."""
+    """Return the class or function defined in this module, not one that is only imported there or part of an object."""
     try:
         module = import_module(module_name)
     except ImportError as error:
         raise UnresolvedPropsError(f"{module_name} cannot be imported here ({error})") from None
     first, *rest = qualname.split(".")
-    # Not with `getattr`, which runs code of modules and classes that compute their attributes.
+    # `getattr` is not used, because it runs code of modules and classes that compute their attributes.
     member: object = vars(module).get(first)
     for part in rest:
         member = vars(member).get(part) if isinstance(member, type) else None

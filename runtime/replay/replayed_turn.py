@@ -23,13 +23,13 @@ E = TypeVar("E", bound=Effect)
 
 
 class TurnInputs:
-    """Provides a turn with the inputs of its record: numbers and answers, in the order in which it requests them."""
+    """Provides a turn with the inputs of its record: numbers and results, in the order in which it requests them."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
     def promise(self) -> int | None:
-        """Return the number of the next ask; None if it was not recorded."""
+        """Return the number of the next ask, or None if it was not recorded."""
         return next(self._promises, None)
 
     def lookup(self, path: str) -> tuple[Ref, ...] | None:
@@ -47,16 +47,16 @@ class TurnInputs:
         return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
-        """Return the next time that the turn has read; None if it was not recorded."""
+        """Return the next time that the turn has read, or None if it was not recorded."""
         return next(self._times, None)
 
     def outcome(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome that the turn waits for after these effects; None if none was recorded."""
+        """Return the outcome for which the turn waits after these effects, or None if none was recorded."""
         place = sum(effect[0] == "awaited" for effect in performed)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
     def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome that directly follows the turn's effects so far; None if another effect comes before."""
+        """Return the outcome that directly follows the turn's effects so far. None if another effect precedes it."""
         effects = self.turn.effects
         following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
@@ -92,14 +92,14 @@ class TurnInputs:
 
 
 class ReplayedTurn(Recorder):
-    """Records the effects of a replayed turn, as a recorder of the kernel."""
+    """Records the effects of a replayed turn. This is the kernel's recorder during a replay."""
 
     def __init__(self) -> None:
         self.effects: list[EffectTuple] | None = None
-        """None if no turn was run, or if it is a waiting coroutine."""
+        """The effects of the turn. None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
         self.ended: list[tuple[int, list[EffectTuple], SerializedThrowable | None]] = []
-        """Coroutines of earlier turns that have ended in the meantime."""
+        """The coroutines of earlier turns that have ended meanwhile."""
         self._recorded: Turn | None = None
         self._inputs: TurnInputs | None = None
         self._suspended: dict[int, TurnInputs] = {}
@@ -109,7 +109,7 @@ class ReplayedTurn(Recorder):
         self._recorded = recorded
 
     def suspend(self) -> None:
-        """Set the current turn, a waiting coroutine, aside until it continues; other turns are replayed in between."""
+        """Set aside the current turn, a waiting coroutine, until it continues. Other turns are replayed in between."""
         inputs = self._of_recorded()
         if inputs is not None:
             self._suspended[inputs.turn.sequence] = inputs
@@ -128,7 +128,7 @@ class ReplayedTurn(Recorder):
         return self._of_recorded()
 
     def of(self, sequence: int | None) -> TurnInputs | None:
-        """Return the record of an earlier suspended turn, or of the current one."""
+        """Return the record of an earlier suspended turn, or of the current turn."""
         if sequence in self._suspended:
             return self._suspended[sequence]
         inputs = self._of_recorded()

@@ -1,4 +1,4 @@
-"""Replays traces: whole, or one actor of them, up to their end or the first divergence."""
+"""Replays traces: completely, or only one actor, up to their end or the first divergence."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 _SHOWN = 3
-"""Maximum number of nondeterministic calls that are reported, the last ones."""
+"""The maximum number of nondeterministic calls that are reported: the last ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """The result of a replay.
 
-    `compared` of the `turns` were replayed, the others are turns of the actors in `boundary`, which gives the reasons
-    why these are not replayed. `truncated` is the place where an incomplete file ends; it was replayed up to there.
+    `compared` of the `turns` were replayed. The others are turns of the actors in `boundary`, which has the reasons why
+    these are not replayed. `truncated` is the position where an incomplete file ends; it was replayed up to there.
     """
 
     turns: int
@@ -40,7 +40,7 @@ class ReplayResult:
     boundary: tuple[str, ...]
     truncated: Damage | None
     is_empty: bool = False
-    """True if there are actors, but none of them was replayed: the result then proves nothing."""
+    """True if there are actors, but none of them was replayed, so that the result proves nothing."""
 
     @property
     def ok(self) -> bool:
@@ -48,7 +48,7 @@ class ReplayResult:
 
 
 class TraceReplayer:
-    """Replays traces of any actor system; `flykka.Replayer` adds stand-ins for the live objects of jobs.
+    """Replays traces of any actor system. `flykka.Replayer` adds stand-ins for the live objects of jobs.
 
     A trace may come from anywhere: it causes no import by itself, and only actors, values and the parts of their state
     are created.
@@ -64,7 +64,7 @@ class TraceReplayer:
     """
 
     outside: Mapping[str, str] = MappingProxyType({})
-    """Reasons by class name in a trace, for actors that are never replayed."""
+    """The reasons by class name in a trace, for actors that are never replayed."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class TraceReplayer:
             import_module(name)
 
     def engine(self, trace: TraceReader | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
-        """Return an engine to replay turn by turn. Raises as `replay` does; the engine raises `DivergenceError`."""
+        """Return an engine to replay turn by turn. Raises as `replay` does, and the engine raises `DivergenceError`."""
         reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
         return self._engine(reader, self.stand_ins(reader), only=self._only(reader, actor))
 
@@ -110,11 +110,11 @@ class TraceReplayer:
         """Replay a trace.
 
         Args:
-            trace: a trace, or the path of one.
-            actor: replay only this actor, and those above it that are needed to create it; all others are boundaries.
-                Its path may be without `/user/`, and may contain the wildcards `*` and `?`.
-            until: the number of the last turn to be replayed.
-            raise_on_divergence: for tests.
+            trace: a trace, or the path of a trace.
+            actor: replay only this actor and those above it, which are needed to create it. All others are boundaries.
+                The path may omit `/user/`, and may contain the wildcards `*` and `?`.
+            until: the number of the last turn to replay.
+            raise_on_divergence: raise an error for a divergence, for tests.
 
         Raises:
             TraceError: the file is not a trace, or has a later version; or no `actor` in it has had a turn.
@@ -151,7 +151,7 @@ class TraceReplayer:
         return matches
 
     def _explanation(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
-        """Yield the nondeterministic calls of the diverging actor, found in a second replay, which is slow."""
+        """Yield the nondeterministic calls of the diverging actor, found in a second, slow replay."""
         turn = error.divergence.turn
         second = self.engine(engine.trace, actor=actor)
         findings = second.observe(turn.recipient.path)

@@ -55,15 +55,15 @@ class RunningFork(Protocol):
         """Create a stand-in for an actor that is not replayed."""
 
     def run_blocking(self, work: Runnable) -> None:
-        """Answer blocking work of an actor."""
+        """Complete blocking work of an actor."""
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """Return the index of the runnable that is to run next; None for any."""
+        """Return the index of the runnable that runs next, or None for any."""
 
 
 @trace_tag("actor.boundary")
 class BoundaryActor(Actor):
-    """Replaces an actor that is not replayed. It has no turns: its messages are in the trace.
+    """Replaces an actor that is not replayed. It has no turns, because its messages are in the trace.
 
     In a fork it has turns, and the fork determines its effects.
     """
@@ -71,7 +71,7 @@ class BoundaryActor(Actor):
     handle: Callable[[Message], object] | None = None
 
     def pre_start(self) -> None:
-        """Have the fork create a stand-in."""
+        """Let the fork create a stand-in."""
         system = self.context.system
         if isinstance(system, ReplaySystem) and system.fork is not None:
             system.fork.on_created(self)
@@ -82,15 +82,15 @@ class BoundaryActor(Actor):
 
 
 _UNRECORDED = 1 << 62
-"""Numbers of asks that were not recorded start here, so that they differ from recorded ones."""
+"""The first number of asks that were not recorded, so that they differ from recorded ones."""
 
 BOUNDARY = Props(BoundaryActor)
-"""Props of an actor that is not replayed, for the replayed actor that spawns it."""
+"""The Props of an actor that is not replayed, for the replayed actor that spawns it."""
 BOUNDARY_ACTOR = name_in_trace(BoundaryActor)
 
 
 class ReplayPromise(PromiseRef):
-    """Records a reply and nothing else: the asking actor continues with the recorded outcome, at its recorded time."""
+    """Only records a reply. The asking actor continues with the recorded outcome, at its recorded time."""
 
     __slots__ = ("_is_answered", "_replay")
 
@@ -118,13 +118,13 @@ class ReplayPromise(PromiseRef):
             super().refuse(reason)
 
     def refuse_returned(self, outcome: object) -> None:
-        """Refuse as in every system, unless the reply has been sent already."""
+        """Refuse as in every system, unless the reply was already sent."""
         if not self._is_answered:
             super().refuse_returned(outcome)
 
 
 class LateEnd(EmptyLocalActorRef):
-    """Represents a ref created before its actor, as in snapshots at the start of a ring: the actor, if it lives."""
+    """The target of a ref created before its actor, as in snapshots at the start of a ring: the actor, if it lives."""
 
     def reject(self, envelope: Envelope) -> None:
         cell = self._system.cells.find(self.ref.path)
@@ -134,7 +134,7 @@ class LateEnd(EmptyLocalActorRef):
             super().reject(envelope)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Forward the signal to the actor, or answer a watcher."""
+        """Forward the signal to the actor, or notify a watcher."""
         cell = self._system.cells.find(self.ref.path)
         if cell is not None and cell.ref == self.ref and isinstance(envelope, SignalEnvelope):
             cell.mailbox.put_signal(envelope)
@@ -143,7 +143,7 @@ class LateEnd(EmptyLocalActorRef):
 
 
 class ReplaySystem(ActorSystem):
-    """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
+    """An actor system with the name, seed and times of the recorded system. It numbers its turns as the trace does."""
 
     is_in_registry = False
     """Replayed actors are not in Pykka's registry: they must not be found or stopped together with running ones."""
@@ -170,7 +170,7 @@ class ReplaySystem(ActorSystem):
 
     @property
     def fork(self) -> RunningFork | None:
-        """The fork that the system has become; None while it is replayed."""
+        """The fork that the system has become, or None while it is replayed."""
         return self.schedule.fork
 
     @property
@@ -179,39 +179,39 @@ class ReplaySystem(ActorSystem):
 
     @property
     def _inputs(self) -> TurnInputs | None:
-        """The record of the current turn; None in a fork."""
+        """The record of the current turn, or None in a fork."""
         return None if self.fork is not None else self.replayed_turn.inputs
 
     def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
-        """Run by itself from here on; its turns are numbered from `number` on and recorded by `recorder`."""
+        """Run by itself from here on. Its turns are numbered from `number` on, and `recorder` records them."""
         self.schedule.fork = fork
         self.recorder = recorder
         self._sequences = count(number)
 
     def next_sequence(self) -> int:
-        """Return the number of the recorded turn; in a fork the numbers after it."""
+        """Return the number of the recorded turn or, in a fork, the numbers after it."""
         return self.number if self.fork is None else super().next_sequence()
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create a mailbox that waits for the recorded turns; in a fork an ordinary one."""
+        """Create a mailbox that waits for the recorded turns or, in a fork, an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
         return ReplayMailbox(cell) if props is not BOUNDARY and self.is_replayed(path) else ClosedMailbox(cell)
 
     def is_replayed(self, path: str) -> bool:
-        """Return True if the actor at `path` is to be replayed: one that was requested, or one above it."""
+        """Return True if the actor at `path` should be replayed: it was requested, or is above a requested actor."""
         only = self._only
         return only is None or path in only or any(each.startswith(f"{path.rstrip('/')}/") for each in only)
 
     def kill(self, ref: Ref) -> None:
-        """Record a kill that a turn makes. It takes effect at its own record: other actors may have run in between."""
+        """Record a kill that a turn makes. It takes effect at its own record, as other actors may run in between."""
         if RUNNING.cell is None or self.fork is not None:
             super().kill(ref)
         else:
             record_effect("kill", ref)
 
     def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
-        """Return the recorded result, since with threads it depends on timing."""
+        """Return the recorded result, because with threads the result depends on timing."""
         inputs = None if RUNNING.cell is None else self._inputs
         recorded = None if inputs is None else inputs.lookup(path)
         if recorded is not None:
@@ -240,7 +240,7 @@ class ReplaySystem(ActorSystem):
         return promise
 
     def forget_promise(self, promise: ReplayPromise) -> None:
-        """Forget a promise that was answered; an actor that still waits holds its future."""
+        """Forget a promise that got its reply. An actor that still waits holds its future."""
         self._promises.pop(promise.incarnation, None)
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
@@ -248,13 +248,13 @@ class ReplaySystem(ActorSystem):
         return LateEnd(self, path, incarnation).ref
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """Resolve as in every system; an ask of an actor that is not replayed, or from outside, waits forever."""
+        """Resolve as in every system. An ask of an actor that is not replayed, or from outside, waits forever."""
         if path.startswith(paths.TEMP) and incarnation not in self._promises:
             return ReplayPromise(self, incarnation, self.user.ref, self._promises)
         return super().resolve(path, incarnation)
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
-        """Admit or refuse the child as recorded, since with threads it depends on timing."""
+        """Admit or refuse the child as recorded, because with threads the result depends on timing."""
         inputs = self._inputs
         path = paths.child_path(parent.ref.path, name)
         refused = None if inputs is None else inputs.refusal(path)
@@ -274,14 +274,14 @@ class ReplaySystem(ActorSystem):
         return following if recorded is None else recorded
 
     def attach(self, props: Props, ref: Ref) -> Cell:
-        """Return a new cell at the recorded place; unknown parents become boundaries."""
+        """Return a new cell at the recorded path. Unknown parents become boundaries."""
         parent_path, name = paths.split_path(ref.path)
         parent = self.cells.find(parent_path)
         if parent is None:
             parent = self.attach(BOUNDARY, Ref(parent_path, 1))
         present = self.cells.find(ref.path)
         if present is not None:
-            # It has ended, otherwise the next one could not be here: only its notification comes later.
+            # The actor has ended, otherwise the next one could not be here. Only its notification comes later.
             self.cells.mark_stopped(present)
         self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)
@@ -304,7 +304,6 @@ class ReplayLoop(VirtualLoop):
         return timer
 
     def run_all(self) -> None:
-        """Run all calls that are ready."""
         while self.has_calls:
             self.run()
 
@@ -330,7 +329,7 @@ class ReplayLoop(VirtualLoop):
 class Coroutines:
     """Continues the coroutines of a system with the recorded outcomes, as far as these reach.
 
-    What they await from the kernel, asks and sleeps, gets its recorded outcome at once, in the recorded order. Timers
+    What they await from the kernel (asks and sleeps) gets its recorded outcome at once, in the recorded order. Timers
     of asyncio itself (a timeout, `asyncio.sleep`) are not recorded: they fire when the trace reaches their time. One
     case is not recorded: whether a signal ended a coroutine after everything that it had gathered with asyncio was
     complete.
@@ -392,7 +391,7 @@ class Coroutines:
         return outcome is not None and _is_cancelled(outcome) and outcome is inputs.turn.effects[-1]
 
     def _bring(self, cell: AsyncCell) -> bool:
-        """Deliver the next outcome to a coroutine; return False if it is not known yet."""
+        """Deliver the next outcome to a coroutine. Returns False if it is not known yet."""
         turn = cell.current_turn
         inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
         if turn is None or inputs is None:
@@ -406,7 +405,7 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """Return the future that waits for an outcome; None also for a cancelled wait."""
+        """Return the future that waits for an outcome. None also for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
         futures = [each for each in self._waiting.get(cell, ()) if not each.done()]
@@ -432,16 +431,16 @@ def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
 
 
 class ReplayClock(ManualClock):
-    """Time according to the trace. No alarm fires: a recorded timer fires in its recorded turn."""
+    """A clock that shows the time of the trace. No alarm fires, because a recorded timer fires in its recorded turn."""
 
     def set(self, now_ms: int) -> None:
-        """Set the time, even to an earlier one: threads read the clock in their own order."""
+        """Set the time, even to an earlier one, because threads read the clock in their own order."""
         self._now_ms = now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Keep an alarm, for a fork that continues from here in virtual time."""
+        """Retain an alarm, for a fork that continues from here in virtual time."""
         alarm = super().schedule(due_ms, callback)
-        self.next_due()  # Removes cancelled alarms.
+        self.next_due()  # This removes cancelled alarms.
         return alarm
 
 
@@ -451,7 +450,7 @@ class ReplayDispatcher(SeededDispatcher):
     def __init__(self, seed: int, clock: ReplayClock, replayed_turn: ReplayedTurn, resolve: Resolve) -> None:
         super().__init__(seed, clock)
         self.fork: RunningFork | None = None
-        """Set if it runs by itself."""
+        """The fork, once the system runs by itself."""
         self._replayed = replayed_turn
         self._resolve = resolve
         self._loop: ReplayLoop = ReplayLoop(self)  # type: ignore[abstract]  # As the base has it.
@@ -461,17 +460,17 @@ class ReplayDispatcher(SeededDispatcher):
         return self._loop
 
     def execute(self, runnable: Runnable) -> None:
-        """Wait for the recorded turn."""
+        """Do nothing while the trace is replayed, because the cell waits for the recorded turn."""
         if self.fork is not None:
             super().execute(runnable)
 
     def run_blocking(self, work: Runnable) -> None:
-        """Do nothing: the outcome is in the trace, as a message."""
+        """Do nothing while the trace is replayed, because the outcome is in the trace, as a message."""
         if self.fork is not None:
             self.fork.run_blocking(work)
 
     def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
-        """Ignore the executor, whose threads do not exist here."""
+        """Ignore the executor, because its threads do not exist here."""
         self.run_blocking(work)
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
@@ -479,7 +478,7 @@ class ReplayDispatcher(SeededDispatcher):
         return super()._draw(ready) if choice is None else choice
 
     def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
-        """Complete the future that a turn waits for at once, with the recorded outcome."""
+        """Complete the future for which a turn waits at once, with the recorded outcome."""
         if self.fork is not None:
             super().drive(is_done, timeout)
             return
@@ -488,5 +487,5 @@ class ReplayDispatcher(SeededDispatcher):
             return
         outcome = inputs.outcome(cell.effects or ())
         if outcome is None or (outcome.failure is not None and outcome.failure.type_name == AskTimeoutError.__name__):
-            return  # It timed out, and reports that itself.
+            return  # The wait timed out, and reports this itself.
         complete(future, outcome, self._resolve)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PlannedFault:
-    """A fault that is injected once, at its message, on the thread that is about to handle that."""
+    """A fault that is injected once, at its message, on the thread that is about to handle the message."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PlannedFault:
             if self._left > 0 or self._is_acting:
                 return
             self._is_acting = True
-        # Without the lock: other actors handle their messages in the meantime.
+        # Called without the lock, because other actors handle their messages meanwhile.
         if self._act():
             self._remove()
             self._done.set()
@@ -76,7 +76,7 @@ class PlannedKill(PlannedFault):
     ) -> None:
         self._system = system
         self._victim = victim
-        # Last: from here on the message may arrive.
+        # Called last, because the message may arrive from here on.
         super().__init__(system, matches, self._kill, count)
 
     def _kill(self) -> bool:

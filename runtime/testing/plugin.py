@@ -36,20 +36,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "flykka_ignored_threads",
         "patterns of names of threads that may outlive a test of an actor system",
         type="linelist",
-        # The threads of an event loop's executor end with the loop, which may outlive a test on purpose.
+        # The threads of an event loop's executor end with the loop, which may intentionally outlive a test.
         default=["asyncio_*"],
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
     config.addinivalue_line(
         "markers", "seeds(seeds): run the test on a seeded_system of each of these seeds, or of so many seeds"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test with a marker `seeds` one run for each seed."""
+    """Parametrize a test with a marker `seeds` with one run for each seed."""
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is None:
         return
@@ -63,7 +62,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def actor_system_options() -> dict[str, Any]:
-    """Options that override defaults of `actor_system` and `seeded_system`; a test suite can override this fixture."""
+    """Options that override defaults of `actor_system` and `seeded_system`. A test suite can override this fixture."""
     return {}
 
 
@@ -94,7 +93,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     if request.node.stash.get(_STRAGGLERS, False):
-        return  # These were reported already, and keep their threads busy.
+        return  # These actors were already reported, and keep their threads busy.
     left = _left_threads(before, request.config)
     if left:
         pytest.fail("threads outlive the test:\n" + "\n".join(left), pytrace=False)
@@ -102,7 +101,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test for failures of its actors, unless it has failed itself: then they are in its log."""
+    """Fail a test for failures of its actors, unless the test itself has failed: then the failures are in its log."""
     try:
         result = yield
     except BaseException:
@@ -146,7 +145,7 @@ def _left_threads(before: set[threading.Thread], config: pytest.Config) -> list[
 
 
 def _where(thread: threading.Thread) -> str:
-    """Return the innermost place in a thread outside the waits of the standard library."""
+    """Return the innermost location in a thread outside the waits of the standard library."""
     frame = innermost = sys._current_frames().get(thread.ident or 0)
     while frame is not None and frame.f_code.co_filename in (threading.__file__, queue.__file__):
         frame = frame.f_back

@@ -45,10 +45,10 @@ class _Probed(Actor):
 
 
 class TestProbe:
-    """Top-level actor that keeps its messages. Under a seeded system, expecting drives the system in virtual time.
+    """A top-level actor that records its messages. In a seeded system, waiting drives the system in virtual time.
 
-    Every `timeout` is in seconds of the system's clock; None means 3 s, or the rest of an enclosing `within`. If an
-    expected message does not arrive, `AssertionError` is raised.
+    Every `timeout` is in seconds of the system's clock. None means 3 s, or the remaining time of an enclosing `within`.
+    If an expected message does not arrive, `AssertionError` is raised.
     """
 
     __test__ = False  # Not a test class, despite its name.
@@ -77,7 +77,7 @@ class TestProbe:
     def expect_message(
         self, expected: type[M] | M, timeout: float | None = None, *, where: Callable[[M], bool] | None = None
     ) -> M:
-        """Return the next message, which must be of the class `expected`, or equal to it; and satisfy `where`."""
+        """Return the next message, which must be of the class `expected`, or equal to it, and satisfy `where`."""
         is_class = isinstance(expected, type)
         description = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
         message = self._next_or_fail(description, timeout)
@@ -95,11 +95,11 @@ class TestProbe:
         assert message is None, f"expected no message within {timeout} s, got {message!r}"
 
     def expect_terminated(self, ref: Ref, timeout: float | None = None) -> Terminated:
-        """Return the next message, which must be the `Terminated` of `ref`; the probe has to `watch` it."""
+        """Return the next message, which must be the `Terminated` of `ref`. The probe has to `watch` it."""
         return self.expect_message(Terminated(ref=ref), timeout)
 
     def fish_for_message(self, where: Callable[[Message], bool], timeout: float | None = None) -> Message:
-        """Return the first message that satisfies `where`; earlier ones are dropped."""
+        """Return the first message that satisfies `where`. Earlier messages are dropped."""
         deadline_ms = self._now() + int(self._seconds(timeout) * 1000)
         thrown_back: list[Message] = []
         while (message := self._next(max(0, deadline_ms - self._now()) / 1000)) is not None:
@@ -133,7 +133,7 @@ class TestProbe:
         assert took_ms >= at_least * 1000, f"expected no end before {at_least} s, it took {took_ms / 1000} s"
 
     def drain(self) -> list[Message]:
-        """Return all messages that have arrived and were not expected yet."""
+        """Return all messages that have arrived but were not yet expected."""
         messages = []
         while not self._inbox.empty():
             messages.append(self._pop(0))
@@ -144,7 +144,7 @@ class TestProbe:
         self._put(target, message, self.ref)
 
     def reply(self, message: Message) -> None:
-        """Send a message to the sender of the last message; this answers an ask."""
+        """Send a message to the sender of the last message. This answers an ask."""
         assert self.last_sender is not None, (
             f"no sender to reply to: {self.last_message!r} was sent from outside any actor"
         )
@@ -156,7 +156,7 @@ class TestProbe:
         self._put(target, self.last_message, self.last_sender)
 
     def watch(self, ref: Ref) -> None:
-        """Watch an actor: the probe gets its `Terminated`."""
+        """Watch an actor, whose `Terminated` the probe then receives."""
         self.ref.tell(WatchFor(ref=ref))
 
     def _put(self, target: Ref, message: Message, sender: Ref | None) -> None:

@@ -23,8 +23,8 @@ def assert_replays(
         whole: also fail if the trace is truncated, or if actors were not replayed.
 
     Raises:
-        DivergenceError: the actors had other effects; an `AssertionError` whose text is the report.
-        AssertionError: none of them could be replayed, for example because their classes do not exist any more.
+        DivergenceError: the actors had other effects. An `AssertionError` whose text is the report.
+        AssertionError: no actor could be replayed, for example because their classes no longer exist.
         TraceError: the file is not a trace.
     """
     result = (replayer or TraceReplayer()).replay(trace, raise_on_divergence=True)
@@ -39,7 +39,7 @@ def replay_cases(folder: str | os.PathLike[str], pattern: str = "*.trace") -> li
     """Return the traces of a folder and its subfolders, sorted by name, for `pytest.mark.parametrize`.
 
     Raises:
-        FileNotFoundError: there is none; a test without cases would always pass.
+        FileNotFoundError: there is no trace. A test without cases would always pass.
     """
     cases = sorted(path for path in Path(folder).rglob(pattern) if path.is_file())
     if not cases:

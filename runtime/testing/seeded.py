@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StrictDispatcher(SeededDispatcher):
-    """Seeded dispatcher that refuses nondeterminism in turns."""
+    """A seeded dispatcher that refuses nondeterminism in turns."""
 
     def step(self) -> bool:
         """Draw one item and run it. Raises `NondeterminismError` after a turn that cannot be reproduced."""
@@ -27,19 +27,19 @@ class StrictDispatcher(SeededDispatcher):
         with watched(report):
             has_run = super().step()
         for each in nondeterminisms:
-            # The supervisor handles the actor's failure; the test gets it too.
+            # The supervisor handles the actor's failure. The test gets it too.
             refuse(each)
         return has_run
 
 
 class SeededSystem(ActorSystem):
-    """System whose turns run only within `run_until_idle`, `advance`, or while the test waits for a future.
+    """A system whose turns run only within `run_until_idle`, `advance`, or while the test waits for a future.
 
     With `strict`, a turn that no seed can reproduce (it reads the real clock, uses the module `random`, sleeps, opens a
     file, starts a thread) fails with `NondeterminismError`, and so does the call that ran it. Turns then take several
     times as long.
 
-    Blocking work takes a random virtual time of up to `blocking_ms`, as on slow disks and services; by default none.
+    Blocking work takes a random virtual time of up to `blocking_ms`, as on slow disks and services. The default is 0.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The actor systems of the pytest fixtures: failed actors, and actors that outlive the test, fail the test."""
+"""The actor systems of the pytest fixtures. Failed actors, and actors that outlive the test, fail the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExpectedFailure:
-    """Failures that a test expects, and those that occurred."""
+    """The failures that a test expects, and those that occurred."""
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
@@ -63,7 +63,7 @@ class FailureWatch:
 
     @contextmanager
     def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
-        """After the block, wait for missing failures. Raises `AssertionError` if they do not occur."""
+        """Wait for missing failures after the block. Raises `AssertionError` if they do not occur."""
         with self._changed:
             self._expected.append(expected)
         try:
@@ -103,7 +103,7 @@ def describe_failure(failed: ActorFailed) -> str:
 
 
 class TestActorSystem(ActorSystem):
-    """Actor system that records failures. Takes the arguments of `ActorSystem`."""
+    """An actor system that records failures. Takes the arguments of `ActorSystem`."""
 
     __test__ = False  # Not a test class, despite its name.
 
@@ -126,11 +126,11 @@ class TestActorSystem(ActorSystem):
             error: the exact class of the exception, or its name; by default any.
             match: a regular expression that the text of the error has to contain.
             of: the actor, as a ref or a path; by default any.
-            count: number of failures.
-            timeout: seconds.
+            count: the number of failures.
+            timeout: the seconds to wait after the block.
 
         Raises:
-            AssertionError: they did not fail; the error names the failures that occurred instead.
+            AssertionError: they did not fail. The error names the failures that occurred instead.
         """
         name = error.__name__ if isinstance(error, type) else error
         path = of if of is None or isinstance(of, str) else of.path
@@ -145,11 +145,11 @@ class TestActorSystem(ActorSystem):
         try:
             self.terminate().wait(timeout=timeout)
         except TerminationTimeoutError as late:
-            # So that it disturbs no other test: its threads end as soon as they return.
+            # The kill prevents that the system disturbs other tests: its threads end as soon as they return.
             self.kill(self.user.ref)
             return [f"{straggler} had not ended {timeout} s after it was asked to" for straggler in late.stragglers]
         return []
 
 
 class TestSeededSystem(TestActorSystem, SeededSystem):
-    """Seeded system that records failures. Takes the arguments of `SeededSystem`."""
+    """A seeded system that records failures. Takes the arguments of `SeededSystem`."""

@@ -1,4 +1,4 @@
-"""Exponential backoff: each delay is twice as long, up to a limit, plus a random part."""
+"""Exponential backoff: each delay is twice the previous one, up to a limit, plus a random part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""After this many doublings every limit is reached; more would only make the numbers larger."""
+"""The number of doublings after which every limit is reached. More would only make the numbers larger."""
 
 
 @trace_tag("backoff.delays")
@@ -20,14 +20,14 @@ _MAX_DOUBLINGS = 62
 class Backoff:
     """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each plus a random part.
 
-    The random part, which keeps many actors from retrying at the same time, is drawn from the actor's `random`, so that
-    it is reproducible with the seed. As in Akka it is added to the limit as well.
+    The random part, which prevents that many actors retry at the same time, is drawn from the actor's `random`, so that
+    it is reproducible with the seed. As in Akka it is also added to the limit.
 
     Args:
         min_backoff: the first delay.
         max_backoff: the limit of the delays.
         random_factor: 0.2 makes each delay longer by 0 to 20 %; 0 adds nothing.
-        reset_after: uptime after which the delays start again; by default the mean of the two limits.
+        reset_after: the uptime after which the delays start again; by default the mean of the two limits.
     """
 
     min_backoff: Duration = "1s"

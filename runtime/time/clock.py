@@ -13,7 +13,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Alarm:
-    """A call at `due_ms`; cancelling it is idempotent and may be too late."""
+    """A call at `due_ms`. Cancelling it is idempotent and may be too late."""
 
     __slots__ = ("_queue", "callback", "due_ms")
 
@@ -29,19 +29,19 @@ class Alarm:
 
 
 class Clock(Protocol):
-    """Source of time with alarms."""
+    """A source of time with alarms."""
 
     def now_ms(self) -> int: ...
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Call `callback` when the time is `due_ms`. The call must be short: it delays the other alarms."""
+        """Call `callback` when the time is `due_ms`. The call must be short, because it delays the other alarms."""
 
     def close(self) -> None:
         """Make no more calls."""
 
 
 class AlarmQueue:
-    """Alarms ordered by time, then by scheduling. Not locked."""
+    """Alarms ordered by time, then by scheduling. Not thread-safe."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Alarm]] = []
@@ -58,7 +58,7 @@ class AlarmQueue:
         return alarm
 
     def forget(self) -> None:
-        """Count a cancelled alarm; cancelled ones are removed when they are the majority."""
+        """Count a cancelled alarm. Cancelled alarms are removed when they are the majority."""
         self._cancelled += 1
 
     def next_due(self) -> int | None:
@@ -85,7 +85,7 @@ class SystemClock:
     """Real time. A daemon thread, started with the first alarm, fires all alarms of a system."""
 
     def __init__(self) -> None:
-        # The epoch is read once, so that an adjusted wall clock does not make timers jump or time go back.
+        # The epoch is read once, so that an adjusted wall clock makes neither timers jump nor time go back.
         self._origin_ns = time.time_ns() - time.monotonic_ns()
         self._alarms = AlarmQueue()
         self._condition = threading.Condition()
@@ -108,7 +108,6 @@ class SystemClock:
         return alarm
 
     def close(self) -> None:
-        """End the timer thread."""
         with self._condition:
             self._closed = True
             self._condition.notify()

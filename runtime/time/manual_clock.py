@@ -31,7 +31,7 @@ class ManualClock:
             return self._alarms.next_due()
 
     def advance(self, ms: int) -> None:
-        """Advance the clock by `ms`, firing every alarm on the way at its own time."""
+        """Advance the clock by `ms`, firing every alarm that becomes due at its own time."""
         target = self._now_ms + ms
         while (due := self.next_due()) is not None and due <= target:
             self.move_to(due)
@@ -48,4 +48,4 @@ class ManualClock:
             ring(alarm)
 
     def close(self) -> None:
-        """Do nothing: there is no thread."""
+        """Do nothing, because there is no thread."""

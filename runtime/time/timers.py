@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Repeats(Enum):
-    """Repetition of a timer: none, or the event at which the next period starts."""
+    """The repetition of a timer: none, or the event at which the next period starts."""
 
     NEVER = auto()
     FROM_THE_HANDLING = auto()
@@ -24,7 +24,7 @@ class Repeats(Enum):
 
 
 class Timer:
-    """A start of a timer; a later start with the same key is another Timer."""
+    """A started timer. A later start with the same key is another Timer."""
 
     __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
 
@@ -38,7 +38,7 @@ class Timer:
 
 
 class Timers:
-    """Timers by key, one each. All are cancelled when the actor restarts or ends.
+    """The timers of an actor, one per key. All are cancelled when the actor restarts or ends.
 
     The message of a cancelled timer is never handled, even if it is already in the mailbox.
     """
@@ -50,13 +50,13 @@ class Timers:
         self._active: dict[Hashable, Timer] = {}
 
     def start_once(self, key: Hashable, delay: Duration, message: Message) -> None:
-        """Send me `message` after `delay`, such as "5s" or 5000; replaces the timer of the same key."""
+        """Send the actor `message` after `delay`, such as "5s" or 5000. Replaces the timer with the same key."""
         self._start(key, duration_ms(delay, "delay"), message, None, Repeats.NEVER)
 
     def start_fixed_delay(
         self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` after `initial_delay` (or `delay`), and again `delay` after each time I handle it.
+        """Send the actor `message` after `initial_delay` (or `delay`), and again `delay` after each time it is handled.
 
         The delay starts when the message is handled, so that a busy actor never has several of them in its mailbox.
         """
@@ -67,10 +67,10 @@ class Timers:
     def start_fixed_rate(
         self, key: Hashable, interval: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` after `initial_delay` (or `interval`), and again every `interval`.
+        """Send the actor `message` after `initial_delay` (or `interval`), and again every `interval`.
 
-        The rate does not depend on the handling: a busy actor may have several of them in its mailbox, and gets them in
-        a burst.
+        The rate does not depend on the handling: a busy actor may have several of the messages in its mailbox, and gets
+        them in a burst.
         """
         interval_ms = positive_duration_ms(interval, "interval")
         first_ms = interval_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
@@ -95,14 +95,14 @@ class Timers:
         return list(self._active.values())
 
     def cancel_all(self) -> None:
-        """Cancel every timer: the actor restarts or has ended."""
+        """Cancel every timer, because the actor restarts or has ended."""
         # A killed actor's turn may still start timers on another thread; `_arm` checks that the cell has ended.
         timers, self._active = self._active, {}
         for timer in list(timers.values()):
             _disarm(timer)
 
     def accept(self, timer: Timer) -> bool:
-        """Return True if a fired timer's message is still to be handled; a repeating timer starts its next delay."""
+        """Return True if a fired timer's message should still be handled. A repeating timer starts its next delay."""
         if self._active.get(timer.key) is not timer:
             return False
         match timer.repeats:
@@ -111,7 +111,7 @@ class Timers:
             case Repeats.FROM_THE_HANDLING:
                 self._arm(timer, self._cell.now() + timer.delay_ms)
             case Repeats.FROM_THE_FIRING:
-                pass  # It was armed again when it fired.
+                pass  # The timer was armed again when it fired.
             case _:
                 assert_never(timer.repeats)
         return True
@@ -138,7 +138,7 @@ class Timers:
             _disarm(timer)
 
     def _fire(self, timer: Timer, due_ms: int) -> None:
-        """Queue the message at `due_ms`; not in a turn."""
+        """Queue the message at `due_ms`. Does not run in a turn."""
         self._cell.mailbox.put(TimerEnvelope(timer))
         if timer.repeats is Repeats.FROM_THE_FIRING:
             self._arm(timer, due_ms + timer.delay_ms)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecoded:
-    """A message that could not be read here, or could not be written by the recorder."""
+    """A message that could not be read here, or that the recorder could not write."""
 
     data: bytes
     reason: str
@@ -31,7 +31,7 @@ class Undecoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Base class of effects. `words` describe it in short; `{0}` is the effect."""
+    """The base class of effects. `words` is a short description, in which `{0}` is the effect."""
 
     words: ClassVar[str] = ""
 
@@ -57,7 +57,7 @@ CODES: dict[str, int] = {}
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
 """The fields of each class, by its code."""
 PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
-"""The types that fields of each class may have in a trace, by its code; None for fields that are not plain values."""
+"""The types that fields of each class may have in a trace, by its code. None for fields that are not plain values."""
 SEND = 0
 """The code of the most frequent effect."""
 
@@ -105,7 +105,7 @@ def effect_of(effect_tuple: EffectTuple) -> Effect:
 
 @_effect("sends {0.message} to {0.target.path}")
 class Send(Effect):
-    """A message to `target`; if `forwarded`, with its original sender.
+    """A message to `target`. If `forwarded`, it has its original sender.
 
     For an ask, `promise` is the ref that waits for the reply.
     """
@@ -126,7 +126,7 @@ class Reply(Effect):
 
 @_effect("spawns {0.ref.path}")
 class Spawn(Effect):
-    """A spawned actor; `actor` is the name of its class or factory, a tag or "module:Qualname"."""
+    """A spawned actor. `actor` is the name of its class or factory, a tag or "module:Qualname"."""
 
     ref: Ref
     actor: str = ""
@@ -141,7 +141,7 @@ class Stop(Effect):
 
 @_effect("watches {0.ref.path}")
 class Watch(Effect):
-    """A watch; `message` is sent when `ref` has ended, `Terminated` if it is None."""
+    """A watch. `message` is sent when `ref` has ended, or `Terminated` if it is None."""
 
     ref: Ref
     message: Value | Undecoded | None
@@ -156,9 +156,9 @@ class Unwatch(Effect):
 
 @_effect("starts timer {0.key} in {0.first_ms} ms")
 class StartTimer(Effect):
-    """A started timer: fires first after `first_ms`, then every `delay_ms`; None: once.
+    """A started timer that fires first after `first_ms`, then every `delay_ms` (None: once).
 
-    The delay counts from the handling of its message, with `fixed_rate` from its firing.
+    The delay counts from the handling of its message or, with `fixed_rate`, from its firing.
     """
 
     key: str
@@ -177,14 +177,14 @@ class CancelTimer(Effect):
 
 @_effect("sets a receive timeout of {0.timeout_ms} ms")
 class SetReceiveTimeout(Effect):
-    """The actor's receive timeout; None for off."""
+    """The actor's receive timeout. None means off."""
 
     timeout_ms: int | None
 
 
 @_effect("begins blocking work")
 class Pipe(Effect):
-    """Started blocking work: `work` is a `BlockingWork`."""
+    """Started blocking work. `work` is a `BlockingWork`."""
 
     work: Value | Undecoded | None = None
 
@@ -225,7 +225,7 @@ class Subscribe(Effect):
 
 @_effect("unsubscribes {0.subscriber} from")
 class Unsubscribe(Effect):
-    """The end of a subscription; no `types` for all."""
+    """The end of a subscription. Without `types`, of all subscriptions."""
 
     subscriber: str
     types: tuple[str, ...]
@@ -233,14 +233,14 @@ class Unsubscribe(Effect):
 
 @_effect("takes over a {0.resource}")
 class Own(Effect):
-    """A resource that the actor owns now; only its class is recorded."""
+    """A resource that the actor now owns. Only its class is recorded."""
 
     resource: str
 
 
 @_effect("becomes {0.behaviour}")
 class Become(Effect):
-    """A behaviour for the next messages; `discard_old` replaces the current one."""
+    """A behaviour for the next messages. With `discard_old` it replaces the current one."""
 
     behaviour: str
     discard_old: bool
@@ -267,7 +267,7 @@ class RevokeSession(Effect):
 
 @_effect("decides {0.directive} for {0.child.path}")
 class Supervise(Effect):
-    """A decision about the failure of a child: `directive` is the name of a `Directive`, `delay_ms` the backoff."""
+    """A decision about the failure of a child. `directive` is the name of a `Directive`, `delay_ms` the backoff."""
 
     child: Ref
     directive: str
@@ -276,7 +276,7 @@ class Supervise(Effect):
 
 @_effect("kills {0.ref.path}")
 class Kill(Effect):
-    """A killed actor; records of the kills of everything below it follow."""
+    """A killed actor. Records of the kills of everything below it follow."""
 
     ref: Ref
 
@@ -296,11 +296,11 @@ class Lookup(Effect):
 
 @_effect("goes on")
 class Awaited(Effect):
-    """The outcome of a wait for an ask; in a coroutine also for a sleep or another future.
+    """The outcome of a wait for an ask and, in a coroutine, for a sleep or another future.
 
-    Outcomes are in the order in which the turn continued. `message` is the reply, None for a sleep and for a future of
-    something other than a message; `failure` is the exception raised by the wait, and `promise` the ref that waited for
-    the reply of an ask.
+    Outcomes are in the order in which the turn continued. `message` is the reply, or None for a sleep and for a future
+    of something other than a message. `failure` is the exception raised by the wait, and `promise` the ref that waited
+    for the reply of an ask.
     """
 
     now_ms: int
@@ -327,4 +327,4 @@ class Refused(Effect):
 
 @_effect("is killed")
 class CutShort(Effect):
-    """The actor was killed during this turn: effects after the kill are not recorded, since they never happened."""
+    """The actor was killed during this turn. Effects after the kill are not recorded, because they never happened."""

@@ -1,6 +1,7 @@
 """Records as plain tuples that start with their kind and hold messages instead of copies.
 
-They do not hold envelopes: that of a failure contains the live exception with its frames, that of an ask the future.
+They do not hold envelopes, because the envelope of a failure contains the live exception with its frames, and that of
+an ask the future.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 RecordTuple = tuple[Any, ...]
 
 TURN = 0
-"""Followed by sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
+"""The kind of a turn, followed by sequence, time, recipient, sender, cause, kind, message, effects, failure and digest.
+"""
 KILLED = 1
 DEAD_LETTER = 2
 SPAWNED = 3

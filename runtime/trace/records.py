@@ -1,8 +1,8 @@
 """Records of a trace: spawns from outside of turns, turns with their effects, kills, and dead letters.
 
-The `effects` of a turn are everything it did to others, to its own mailbox, timers and behaviour. At their place among
-them are the turn's inputs other than messages: the outcome of an ask or a sleep that it waited for, and the actors that
-it looked up. So a record contains everything needed to replay the turn and to compare it.
+The `effects` of a turn are everything that it did to others and to its own mailbox, timers and behaviour. They include
+the turn's inputs other than messages, in order: the outcome of an ask or a sleep for which it waited, and the actors
+that it looked up. So a record contains everything needed to replay the turn and to compare it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """The last records of a run; `not_kept` preceded them. A flight recorder keeps `limit` at most, a ring at least.
+    """The last records of a run, which `not_kept` records preceded. A flight recorder has at most `limit` records, a
+    ring at least.
 
-    `begins_at` is the lowest sequence number that is present, None if there is no record.
+    `begins_at` is the lowest sequence number that is present, or None if there is no record.
     """
 
     limit: int
@@ -35,7 +36,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capped:
-    """The file has reached `max_bytes`: the record `sequence` and all later ones are missing."""
+    """The file has reached `max_bytes`, so the record `sequence` and all later records are missing."""
 
     sequence: int
     max_bytes: int
@@ -43,12 +44,11 @@ class Capped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHeader:
-    """The facts about a recording and the version that wrote it. `ring` is None if the recording starts at the
-    beginning.
+    """Facts about a recording and the version that wrote it. `ring` is None if the recording starts at the beginning.
 
-    `schemas` has a hash of the declared fields for each tag of a recorded message, `modules` one of the source for each
-    module of a recorded actor and for its package; `revision` is the git commit of the directory in which the program
-    ran. `redacted` are the tags of messages that were changed before they were written. `capped` is set if the
+    `schemas` has a hash of the declared fields for each tag of a recorded message. `modules` has a hash of the source
+    for each module of a recorded actor and for its package. `revision` is the git commit of the directory in which the
+    program ran. `redacted` are the tags of messages that were changed before they were written. `capped` is set if the
     recording reached its size cap.
     """
 
@@ -75,7 +75,7 @@ def recorded_ref(path: object, incarnation: object) -> Ref:
 
 
 class _Unread:
-    """A record whose content is decoded on first access: most readers use few of many."""
+    """A record whose content is decoded on first access, because most readers use few of many records."""
 
     __slots__ = ("_read",)
 
@@ -83,7 +83,7 @@ class _Unread:
 
     @property
     def unread(self) -> object | None:
-        """The packed content as the reader keeps it; None for a record that was created complete."""
+        """The packed content as the reader holds it, or None for a record that was created complete."""
         return getattr(self, "_read", None)
 
     def __getattr__(self, name: str) -> object:
@@ -102,8 +102,8 @@ _READ_LATER = frozenset({"message", "effects", "failure"})
 class Turn(_Unread):
     """A turn: an actor handled a message, a timer's message or a kernel signal.
 
-    `cause` is the sequence number of the turn that sent it, None from outside. `failure` is the exception of the turn.
-    `digest` is that of the actor's state after the turn, if digests were recorded.
+    `cause` is the sequence number of the turn that sent the message, or None from outside. `failure` is the exception
+    of the turn. `digest` is that of the actor's state after the turn, if digests were recorded.
     """
 
     sequence: int
@@ -120,7 +120,7 @@ class Turn(_Unread):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawned:
-    """An actor was spawned from outside any turn, under `parent`; its first turn has a higher number.
+    """An actor was spawned from outside any turn, under `parent`. Its first turn has a higher number.
 
     `actor` is the name of its class or factory, a tag or "module:Qualname". `props` are packed by `pack_props`.
     """
@@ -135,7 +135,7 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed:
-    """An actor was killed; no turn of it has a higher sequence number."""
+    """An actor was killed. It has no turn with a higher sequence number."""
 
     sequence: int
     now_ms: int

@@ -22,7 +22,7 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""Fields that are left out: the recipient's path names the job already, and the turn has its own time."""
+"""The fields that are left out: the recipient's path already names the job, and the turn has its own time."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
@@ -31,13 +31,12 @@ def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
 
 
 def message_name(message: Value | Undecoded) -> str:
-    """Return the class of the message; its tag if this process does not know the class."""
+    """Return the class of the message, or its tag if this process does not know the class."""
     content = unwrapped(message)
     return str(wire_fields(content).get(TAG_KEY, "?")) if isinstance(content, Undecoded) else type(content).__name__
 
 
 def message_tag(message: Value | Undecoded) -> str:
-    """Return the wire tag of the message."""
     content = unwrapped(message)
     return message_name(content) if isinstance(content, Undecoded) else content.wire_tag
 
@@ -85,7 +84,7 @@ def failure_text(failure: SerializedThrowable) -> str:
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
-    """Return the fields of a message in its wire form; empty if it cannot be read."""
+    """Return the fields of a message in its wire form, or nothing if it cannot be read."""
     try:
         fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:
@@ -135,7 +134,7 @@ def _shorten(text: str, length: int = _TEXT_LENGTH) -> str:
 
 
 def effects_text(record: Record) -> str:
-    """Return the effects of a record in short: fields of a message are shown where it is handled."""
+    """Return the effects of a record in short. Fields of a message are shown where it is handled."""
     match record:
         case Turn(effects=performed):
             return "; ".join(map(effect_text, performed))

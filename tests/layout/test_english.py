@@ -33,7 +33,7 @@ LIMITS = {
     "behind": 45,
     "nobody": 10,
     "go on": 15,
-    "where": 170,
+    "where": 165,
     "who": 30,
     "none": 830,
     "is over": 10,

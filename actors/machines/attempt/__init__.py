@@ -1,4 +1,4 @@
 """The state machine of a Task: one execution attempt with its stages, source reader and snapshots.
 
-Not here: flow control between tasks (`exchange`); the work itself, which the engine does.
+Not here: flow control between tasks (`exchange`), and the processing of rows, which the engine does.
 """

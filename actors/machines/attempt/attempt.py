@@ -1,9 +1,10 @@
-"""The state machine of an execution attempt: which stage is next, what its outputs emit, and when it has finished.
+"""The state machine of an execution attempt: decides which stage runs next, what the outputs emit, and when the attempt
+has finished.
 
-Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages, which the bridge
-runs on the engine, or events that follow a stage, in the order in which they were read; the batches of a stage are sent
-when it has ended. The task continues to read while there is room for stages, its outputs have room, and it is not about
-to end.
+Mirrors Flink's StreamTask with its mailbox: one event at a time. An input element becomes either a stage, which the
+bridge runs on the engine, or an event that is sent after the preceding stages, in the order of reading. The batches of
+a stage are sent when the stage has ended. The task continues to read while another stage may start, the outputs have
+room, and the attempt is not about to end.
 
 Not here: how channels and credits work (`machines.exchange`), what a stage computes (the engine).
 """
@@ -69,7 +70,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class StreamTask:
-    """The state machine of one execution attempt; `consumer` is the actor to which its producers send."""
+    """The state machine of one execution attempt. `consumer` is its Task, to which its producers send batches."""
 
     __slots__ = (
         "_book",
@@ -114,7 +115,7 @@ class StreamTask:
         )
 
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
-        """Handle one event at virtual time `now` (ms); the effects in order."""
+        """Handle one event at virtual time `now` (ms). Returns the effects in order."""
         self._stages.on_tick(now)
         self.state.on_tick(now)
         self._book.background.now = now
@@ -128,19 +129,19 @@ class StreamTask:
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
-            # The most frequent events first: a match tests class by class.
+            # The most frequent events come first, because a match tests class by class.
             case exchange.BufferResponse() if self.state.is_running:
                 return self._inputs.on_buffer(event) + self._input_failure() + self._read_on(now)
             case (answers.StageResult() as answer) | answers.WorkDone(command=StageCommand() as answer):
                 return self._on_stage_answer(answer, now)
             case answers.CheckpointCommitted(checkpoint_id=checkpoint_id):
-                # Counted in every state: the rows are published.
+                # Counted in every state, because the rows are published.
                 return [*self._checkpoints.on_committed(event), *self._on_committed(checkpoint_id)]
             case NotifyCheckpointComplete() | task.MetricsDue() if self.state.is_running:
-                # They bring neither input nor room for it.
+                # These events bring neither input nor room for it.
                 return self._on_running(event, now)
             case answers.CommitPrepared(rows_out=rows_out) if rows_out:
-                # Rows that leave the chain with a snapshot are reported now: no later stage may report.
+                # Rows that leave the chain with a snapshot are reported now, because a later stage may never report.
                 return [*self._checkpoints.on_answer(event), self._stages.report()]
             case (
                 answers.CommitPrepared()
@@ -148,15 +149,14 @@ class StreamTask:
                 | answers.ChannelStateWritten()
                 | answers.WorkDone()
             ):
-                # In every state: state that comes too late is deleted, and only the coordinator knows whether it is
-                # late.
+                # Handled in every state: state that arrives too late is deleted, and only the coordinator knows
+                # whether it is late.
                 return self._checkpoints.on_answer(event)
             case StartTask():
                 self.state.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case answers.ChainClosed():
-                # After the end of the chain no batch is added, and consumers can read before the JobMaster is
-                # notified.
+                # After the chain has closed no batch is added. Consumers can read before the JobMaster is notified.
                 keep_effects = self._stages.outputs.keep(self._descriptor.attempt) if self.state.is_finishing else []
                 end_effects = self.state.chain_closed(event)
                 return [self._stages.report(), *keep_effects, *end_effects, *self._report_durable_parts()]
@@ -243,7 +243,8 @@ class StreamTask:
             case None:
                 return []
             case ChannelFailed(kind=ChannelFailureKind.PRODUCER_FAILED):
-                # Not this task's fault: the producer's own failure decides what follows (Flink's CancelTaskException).
+                # The failure is not this task's: the producer's own failure decides what follows (Flink's
+                # CancelTaskException).
                 return self.state.cancel()
             case ChannelFailed(cause=cause):
                 return self.state.fail(cause)
@@ -271,7 +272,7 @@ class StreamTask:
             self._stages.line.limit = 1
         self._checkpoints.open(opened)
         if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
-            # The one checkpoint that a batch job takes is after the end of all data.
+            # A batch job takes one checkpoint only, after the end of all data.
             end_effects = (
                 self._stages.emit_after(exchange.EndOfData()) if self._source is None else self._source.end_data()
             )
@@ -291,10 +292,10 @@ class StreamTask:
         return self._inputs.has_next if self._source is None else self._source.reader.has_unread
 
     def _read_on(self, now: int) -> list[TaskEffect]:
-        """Start as many stages as the room, the inputs and the demand of the consumers allow."""
+        """Start as many stages as the stage limit, the inputs and the demand of the consumers allow."""
         effects: list[TaskEffect] = []
-        # After the barrier of the final checkpoint the task reads no more: the rest belongs to the job that restores
-        # it.
+        # After the barrier of the final checkpoint the task stops reading: the remaining input belongs to the job
+        # that restores the checkpoint.
         while self.state.is_running and self._checkpoints.final_checkpoint is None:
             waits = self._inputs.waits_for_more and self._stages.is_reading
             has_room = self._stages.has_room and not waits
@@ -309,7 +310,7 @@ class StreamTask:
         return effects
 
     def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
-        """Read the next element; without room, only one that needs none. Return `None` if there is no such element."""
+        """Read the next element, or return `None`. Without `has_room`, read only an element that needs no stage."""
         if has_room and self._events.is_due:
             return self._events.handle(now)
         if has_room and self._timers.is_due:
@@ -345,7 +346,7 @@ class StreamTask:
 
     def _advance_watermark(self, watermark_ms: int, now: int) -> list[TaskEffect]:
         if self._checkpoints.defers_firing:
-            return []  # it is sent before the next barrier, after the rows it fires
+            return []  # The watermark is sent before the next barrier, after the rows that it fires.
         if not self._uses_event_time:
             return self._stages.emit_after(Watermark(timestamp_ms=watermark_ms))
         stage, now_ms = self._stages.line.next_stage, self._timers.time_of_stage(now)
@@ -390,7 +391,7 @@ class StreamTask:
 
     def _on_work_failed(self, event: answers.WorkFailed, now: int) -> list[TaskEffect]:
         if isinstance(event.command, CloseChain):
-            # The chain counts as closed: nothing more can be done.
+            # The chain counts as closed, because nothing more can be done.
             return self._on_event(answers.ChainClosed(failure=event.cause), now)
         if not event.ends_attempt:
             return self._checkpoints.on_failed(event)
@@ -403,13 +404,13 @@ class StreamTask:
             return [Ignore(reason=f"CheckpointCommitted in state {self.state.current}")]
         return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
 
-    # The end
+    # Finishing
 
     def _finish(self) -> list[TaskEffect]:
         return self._stages.emit_after(exchange.EndOfPartition()) + self.state.finish()
 
     def _end_work(self) -> list[TaskEffect]:
-        """Close the chain of a finishing attempt when its work has ended; drop the work of any other ending attempt."""
+        """Close the chain of a finishing attempt when its work has ended. Drop the work of any other ending attempt."""
         background = self._book.background
         if not self.state.is_finishing:
             self._stages.line.clear()
@@ -423,7 +424,8 @@ class StreamTask:
 
 
 MAX_EXPLAINED = 16
-"""The limit of channels and outputs in an explanation: a task may have thousands, and a few show the cause."""
+"""The maximum number of channels, and of outputs, in an explanation: a task may have thousands; a few show the cause.
+"""
 
 
 def explain_task(
@@ -435,7 +437,7 @@ def explain_task(
     now: int,
 ) -> TaskExplained:
     channels = list(_channels(inputs))
-    # Those that the task waits for come first: channels without the barrier, then empty ones.
+    # Channels for which the task waits come first: those without the barrier, then empty ones.
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
     outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
     explained = TaskExplained(

@@ -1,9 +1,9 @@
 """Holders and addresses of batches: the rules by which every data plane retains, frees and addresses rows.
 
-A batch has holders and is freed when the last one releases it. A new batch is held for its reader, the subpartition to
-which it is addressed. The reader claims it and releases it when its stage has ended; state holds the batches that it
-retains, and a snapshot those that it writes. A BLOCKING partition holds its batches until it is released, however often
-they are read.
+A batch has holders and is freed when the last holder releases it. A new batch is held for its reader, the subpartition
+to which it is addressed. The reader claims the batch and releases it when the reading stage has ended. State holds the
+batches that it retains, and a snapshot holds the batches that it writes. A BLOCKING partition holds its batches until
+the partition is released, however often they are read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from flykka.messages.wire.tags import trace_tag
 
 Content = TypeVar("Content")
 Draw = Callable[[int], int]
-"""Draws a number from 0 to below its argument."""
+"""A function that draws a random number from 0 to `n - 1` for an argument `n`."""
 
 IN_TRANSIT = "in transit"
-"""Holds a batch between its producer and its reader."""
+"""The holder of a batch between its producer and its reader."""
 KEPT = "kept in its partition"
-"""Holds a batch of a BLOCKING partition."""
+"""The holder of a batch of a BLOCKING partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The subpartition at which a batch is read."""
+    """The subpartition from which a batch is read."""
 
     partition: ResultPartitionId
     subpartition: int
@@ -47,12 +47,12 @@ class _Entry(Generic[Content]):
 
 
 def checkpoint_holder(attempt: ExecutionAttemptId, checkpoint_id: int) -> str:
-    """Holds the batches in flight of a checkpoint."""
+    """Return the holder of the in-flight batches of a checkpoint."""
     return f"{attempt} checkpoint {checkpoint_id}"
 
 
 class BatchHolders(Generic[Content]):
-    """The batches of one job. Every release returns the contents of the batches that have no holder left."""
+    """The batches of one job and their holders. A release returns the contents of the batches without a holder."""
 
     def __init__(self) -> None:
         self._entries: dict[BatchId, _Entry[Content]] = {}
@@ -74,7 +74,7 @@ class BatchHolders(Generic[Content]):
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
     def claim(self, batch_id: BatchId, reader: str) -> Content:
-        """Make `reader` a holder of the batch and return its content; a BLOCKING partition remains a holder, too.
+        """Make `reader` a holder of the batch and return its content. A BLOCKING partition remains a holder, too.
 
         Raises:
             UnknownBatchError: the batch was released.
@@ -85,7 +85,7 @@ class BatchHolders(Generic[Content]):
         return entry.content
 
     def content(self, batch_id: BatchId) -> Content:
-        """The content of a batch that the caller holds. Raises `UnknownBatchError` if it was released."""
+        """Return the content of a batch that the caller holds. Raises `UnknownBatchError` if the batch was released."""
         return self._entry(batch_id).content
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
@@ -93,7 +93,7 @@ class BatchHolders(Generic[Content]):
             self._entry(batch_id).holders.add(holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> dict[BatchId, Content]:
-        """Release batches; those that are freed already or not held by `holder` are skipped."""
+        """Release batches. Skips batches that are already freed or that `holder` does not hold."""
         return self._release(batch_ids, lambda _: {holder})
 
     def release_held_by(self, holder: str) -> dict[BatchId, Content]:
@@ -102,9 +102,10 @@ class BatchHolders(Generic[Content]):
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> dict[BatchId, Content]:
-        """Release the batches that an ended attempt holds, for itself and its snapshots, and those in transit to it.
+        """Release the batches that an ended attempt holds, for itself and its snapshots, and the batches in transit to
+        it.
 
-        If it was cancelled, release the batches that it has produced, too.
+        If the attempt was cancelled, the batches that it has produced are released, too.
         """
 
         def holders_of(entry: _Entry[Content]) -> set[str]:
@@ -159,7 +160,7 @@ class BatchHolders(Generic[Content]):
 
 
 class OutputRoutes:
-    """The routing of one attempt's outputs. `seeded` creates a random source from a seed, for shuffled outputs."""
+    """Routes the batches of one attempt's outputs. `seeded` creates a random source for shuffled outputs."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, seeded: Callable[[str], Draw]) -> None:
         self._attempt = descriptor.attempt
@@ -175,7 +176,7 @@ class OutputRoutes:
         }
 
     def receivers(self, output: ResultPartitionDescriptor) -> range:
-        """The subpartitions that receive the whole next batch of an output."""
+        """Return the subpartitions that receive the whole next batch of an output."""
         return self._selectors[output.output]()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
@@ -188,14 +189,14 @@ def is_split(output: ResultPartitionDescriptor) -> bool:
 
 
 def is_read_once(output: ResultPartitionDescriptor) -> bool:
-    """True if exactly one stage reads each batch, unchanged. (Keyed batches may become state.)"""
+    """True if exactly one stage reads each batch, and does not change it. (Keyed batches may become state.)"""
     goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1
     is_keyed = output.ship_strategy is ShipStrategy.HASH
     return goes_to_one and not is_keyed and output.partition_type is not ResultPartitionType.BLOCKING
 
 
 def first_holder(output: ResultPartitionDescriptor) -> str:
-    """The holder of a batch of this output before it is read."""
+    """Return the holder of a batch of this output before the batch is read."""
     return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
 
 
@@ -204,9 +205,9 @@ def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
 
 
 def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
-    """The addresses whose batches are released when the attempt that reads them ends.
+    """Return the addresses whose batches are released when the attempt that reads them ends.
 
-    Approximate partitions are not among them: their producers continue with the next reader, and release lost batches.
+    Approximate partitions are excluded: their producers continue with the next reader, and release lost batches.
     """
     return frozenset(
         Address(partition=channel.partition_id, subpartition=channel.subpartition)

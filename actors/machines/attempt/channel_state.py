@@ -1,11 +1,11 @@
-"""The batches in flight of unaligned checkpoints as state (Flink's ChannelStateWriter).
+"""The in-flight batches of unaligned checkpoints as state (Flink's ChannelStateWriter).
 
-The inputs are complete when the barriers of all channels have arrived, the outputs when the task has sent its own
+The inputs are complete when the barriers of all channels have arrived, and the outputs when the task has sent its own
 barrier. The engine holds each batch until it is written.
 
-`<checkpoint directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/`: a folder for each input gate and for each
-subpartition of an output, with the rows of all batches that an unaligned barrier has overtaken there. It belongs to one
-checkpoint alone.
+Each input gate, and each subpartition of an output, has a folder `<checkpoint
+directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/` with the rows of all batches that an unaligned barrier has
+overtaken there. The folder belongs to one checkpoint only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects the batches in flight of the pending checkpoints."""
+    """Collects the in-flight batches of the pending checkpoints."""
 
     __slots__ = ("_book", "_descriptor")
 
@@ -50,7 +50,7 @@ class ChannelStateWriter:
         self._book = book
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """Start to collect the batches in flight of a checkpoint, which is acknowledged together with them."""
+        """Start to collect the in-flight batches of a checkpoint, which is acknowledged together with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
@@ -63,7 +63,7 @@ class ChannelStateWriter:
         return self._hold(checkpoint_id, overtaken, [entry.batch for entry in entries])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Close the inputs: the barriers of all channels have arrived."""
+        """Complete the inputs, because the barriers of all channels have arrived."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -71,7 +71,7 @@ class ChannelStateWriter:
         return self._write(checkpoint_id, overtaken)
 
     def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
-        """Add the batches that the barrier has overtaken in the outputs, and close the outputs."""
+        """Add the batches that the barrier has overtaken in the outputs, and complete the outputs."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -83,7 +83,7 @@ class ChannelStateWriter:
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
-        """Add the written batches to the state of the checkpoint, and release them."""
+        """Add the written batches to the state of the checkpoint, and release the batches."""
         overtaken = checkpoint.overtaken
         assert overtaken is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
         overtaken.written = channel_state(self._descriptor, parts, folders)
@@ -127,7 +127,7 @@ class ChannelStateWriter:
 def channel_state_parts(
     descriptor: TaskDeploymentDescriptor, checkpoint_id: int, overtaken: OvertakenBatches
 ) -> tuple[ChannelStatePart, ...]:
-    """The folders to write: one for each gate, then one for each subpartition."""
+    """Return the folders to write: one for each gate, then one for each subpartition."""
     below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
     folder = f"{below}/{descriptor.attempt}-{checkpoint_id}"
     gates: dict[int, tuple[BatchRef, ...]] = {}
@@ -153,7 +153,7 @@ def channel_state_parts(
 def channel_state(
     descriptor: TaskDeploymentDescriptor, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
 ) -> OperatorSubtaskState:
-    """The written parts as state of the chain's head; `folders` has the same order as `parts`."""
+    """Return the written parts as state of the chain's head operator. `folders` has the same order as `parts`."""
     parts_and_folders = list(zip(parts, folders, strict=True))
     subpartitions = {output.output: output.subpartitions for output in descriptor.outputs}
     return OperatorSubtaskState(
@@ -178,7 +178,7 @@ def channel_state(
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """The channel state to read, that of the gates first."""
+    """Return the channel state to read, the gates first."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
     outputs = [handle for state in states for handle in state.result_subpartitions]
@@ -219,7 +219,7 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """The recovered batches of the inputs; a part for several subtasks may have no rows for this one."""
+    """Return the recovered batches of the inputs. A folder shared by several subtasks may have no rows for this one."""
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

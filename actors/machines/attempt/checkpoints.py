@@ -1,9 +1,9 @@
 """The checkpoints of an attempt, from barrier to commit: a record of each, and their background work.
 
-A checkpoint that was aborted before its barrier came is remembered and skipped, as in Flink's
-SubtaskCheckpointCoordinatorImpl. An unaligned snapshot has two parts, the state of the chain and the batches in flight,
-and is acknowledged with both. An abort undoes nothing: staged files stay pending and are published with the next
-checkpoint, and state that was written is written again, because only complete checkpoints are referred to.
+A checkpoint that was aborted before its barrier arrived is remembered and skipped, as in Flink's
+SubtaskCheckpointCoordinatorImpl. An unaligned snapshot has two parts, the state of the chain and the in-flight batches,
+and is acknowledged when both are durable. An abort undoes nothing: staged files stay pending and are published with the
+next checkpoint, and written state is written again, because later checkpoints refer only to complete ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHECKPOINT_MOVES: dict[CheckpointPhase, tuple[CheckpointPhase, ...]] = {
     P.COMMITTED: (),
     P.ABORTED: (),
 }
-"""A checkpoint moves from NOTED to WRITTEN directly if there is nothing to write."""
+"""The allowed transitions. A checkpoint moves from NOTED to WRITTEN directly if there is nothing to write."""
 
 UNDER_WAY = frozenset({P.BARRIER, P.NOTED, P.PREPARED, P.WRITTEN})
 
@@ -56,8 +56,6 @@ def checkpoint_may_move(from_phase: CheckpointPhase, to_phase: CheckpointPhase) 
 
 
 class SnapshotDecision(StrEnum):
-    """The decision on a snapshot whose barrier has arrived."""
-
     TAKEN = "taken"
     SKIPPED = "skipped: the checkpoint was aborted before its barrier came"
     STALE = "stale: this or a later checkpoint has begun already"
@@ -68,7 +66,7 @@ class SnapshotDecision(StrEnum):
 class OvertakenBatches:
     """The batches that the barriers of a checkpoint have overtaken: first collected, then written as state.
 
-    While `is_held`, the engine holds each batch, until it is written or the checkpoint is aborted.
+    While `is_held`, the engine holds each batch until it is written or the checkpoint is aborted.
     """
 
     inputs: list[InputInFlight] = field(default_factory=list)
@@ -82,12 +80,12 @@ class OvertakenBatches:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Checkpoint:
-    """The record of a checkpoint. `states` are those of the Task itself; the chain's are `written`.
+    """The record of a checkpoint. `states` are the states of the Task itself; `written` is the state of the chain.
 
-    Its barriers were aligned from `alignment_start_ms` for `alignment_ms`, while `processed_bytes` were read. The sinks
-    have `staged` output for it, of `rows_staged` rows; with `has_output` some of it is pending until this or a later
-    checkpoint is committed. If it `awaits_commit`, its completion is followed by a commit. While it `is_open`, its
-    output is not known.
+    The barriers were aligned from `alignment_start_ms` for `alignment_ms`, while `processed_bytes` were read. `staged`
+    is the output that the sinks have staged for the checkpoint, with `rows_staged` rows. If `has_output`, some output
+    is pending until this or a later checkpoint is committed. If `awaits_commit`, a commit follows the completion of the
+    checkpoint. While `is_open`, the output is not yet known.
     """
 
     checkpoint_id: int
@@ -110,13 +108,13 @@ class Checkpoint:
     async_ms: int = 0
 
     def move(self, phase: CheckpointPhase) -> None:
-        """Move to a phase; an aborted checkpoint stays aborted, even if its work completes."""
+        """Move to a phase. An aborted checkpoint stays aborted, even if its work completes."""
         if self.phase is not P.ABORTED:
             assert checkpoint_may_move(self.phase, phase), f"checkpoint {self.checkpoint_id}: {self.phase} -> {phase}"
             self.phase = phase
 
     def on_aligned(self, now: int, processed_bytes: int) -> None:
-        """Record the end of the alignment; an unaligned checkpoint begins before it."""
+        """Record the end of the alignment. An unaligned checkpoint begins before this end."""
         self.alignment_ms = now - self.alignment_start_ms
         self.processed_bytes = processed_bytes
 
@@ -136,7 +134,7 @@ class Checkpoint:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BackgroundJob:
-    """A unit of background work: its command, which is sent when the job is first in the queue, and its checkpoint."""
+    """A unit of background work for a checkpoint. Its `command` is sent when the job is first in the queue."""
 
     command: CheckpointCommand
     checkpoint: Checkpoint | None = None
@@ -144,7 +142,7 @@ class BackgroundJob:
 
 
 class BackgroundWork:
-    """The queue of an attempt's background jobs, run one after the other: snapshots, channel state and commits.
+    """The queue of an attempt's background jobs, which run one after the other: snapshots, channel state and commits.
 
     A snapshot is one job, from `PrepareCommit` until it is written, so that commits wait for it.
     """
@@ -167,7 +165,7 @@ class BackgroundWork:
         return self._begin()
 
     def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
-        """Return the current job if it waits for the answer to a command of this kind for this checkpoint."""
+        """Return the current job if it waits for the response to a command of this type for this checkpoint."""
         job = self._jobs[0] if self._jobs else None
         if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
             return None
@@ -182,7 +180,7 @@ class BackgroundWork:
         return self._begin()
 
     def stop(self) -> None:
-        """Start no further job. The current job's answer still counts: the state that it wrote has to be deleted."""
+        """Start no further job. The current job's response still counts, because its written state must be deleted."""
         self.is_stopped = True
         while len(self._jobs) > 1:
             self._jobs.pop()
@@ -219,7 +217,7 @@ class CheckpointBook:
 
     @property
     def has_output(self) -> bool:
-        """Some staged output is not committed."""
+        """True if some staged output is not committed."""
         return bool(self._staged) or any(each.has_output for each in self)
 
     def begin(self, checkpoint: Checkpoint) -> SnapshotDecision:
@@ -241,7 +239,7 @@ class CheckpointBook:
         return record if record is not None and record.is_under_way else None
 
     def stage(self, staged: tuple[StagedOutput, ...]) -> None:
-        """Add output that a stage has staged: it belongs to the checkpoint whose barrier is next."""
+        """Add output that a stage has staged. It belongs to the checkpoint whose barrier is next."""
         self._staged += staged
         self._rows_staged += sum(each.rows for each in staged if each.names)
 
@@ -267,9 +265,9 @@ class CheckpointBook:
         return late
 
     def acknowledge(self, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-        """Acknowledge a checkpoint if this durable part completes its state.
+        """Acknowledge a checkpoint if a new durable part completes its state.
 
-        An aborted one is acknowledged, too: the coordinator deletes the late state.
+        An aborted checkpoint is acknowledged, too, so that the coordinator deletes the late state.
         """
         if checkpoint.phase is P.ABORTED:
             late = self.acknowledgement(checkpoint)
@@ -294,14 +292,14 @@ class CheckpointBook:
         checkpoint.move(P.PREPARED)
 
     def take_completed(self, checkpoint_id: int) -> bool:
-        """True if the completed checkpoint, or one before it, awaits its commit; only once for each."""
+        """Return whether this completed checkpoint, or an earlier one, awaits its commit: `True` only once for each."""
         waiting = [each for each in self._up_to(checkpoint_id) if each.awaits_commit]
         for checkpoint in waiting:
             checkpoint.awaits_commit = False
         return bool(waiting)
 
     def commit(self, checkpoint_id: int) -> int:
-        """Record that the output up to this checkpoint is published, and return the number of its rows."""
+        """Record that the output up to this checkpoint is published. Returns the number of its rows."""
         published = 0
         for record in self._up_to(checkpoint_id):
             published += record.rows_staged
@@ -313,11 +311,11 @@ class CheckpointBook:
         return published
 
     def end(self) -> list[AcknowledgeCheckpoint]:
-        """Abort all pending checkpoints: the attempt has ended."""
+        """Abort all pending checkpoints, because the attempt has ended."""
         return [late for checkpoint_id in self.under_way for late in self.abort(checkpoint_id)]
 
     def acknowledgement(self, checkpoint: Checkpoint) -> AcknowledgeCheckpoint:
-        """The acknowledgement with the durable parts of its state."""
+        """Return the acknowledgement with the durable parts of the state."""
         operators = checkpoint.states
         size_bytes = incremental_bytes = persisted_bytes = 0
         if (chain := checkpoint.written) is not None:
@@ -347,7 +345,7 @@ class CheckpointBook:
         )
 
     def check(self) -> None:
-        """Assert the invariants: later checkpoints can only be aborted ones, and committed ones are removed."""
+        """Assert the invariants: checkpoints after the last begun one are aborted, and committed ones removed."""
         assert all(each.phase is P.ABORTED for each in self if each.checkpoint_id > self._last_begun)
         assert not any(each.phase is P.COMMITTED for each in self)
 

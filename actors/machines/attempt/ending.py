@@ -1,8 +1,8 @@
-"""The state of an execution attempt, and its end (Flink's Task, with its TaskInterrupter and TaskCancelerWatchDog).
+"""The state of an execution attempt, and how it ends (Flink's Task, with its TaskInterrupter and TaskCancelerWatchDog).
 
 CREATED -> DEPLOYING while the chain is restored -> RUNNING -> FINISHED, CANCELED or FAILED. The chain is closed first,
 and the end is reported when it has closed, so that two attempts never run at the same time. The first reason to end
-counts; but an attempt that is about to finish may still fail or be cancelled while user functions are closed.
+counts, except that an attempt about to finish may still fail or be cancelled while user functions are closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 INTERVAL_MS = 30_000
 TIMEOUT_MS = 180_000
-"""Flink's defaults, used if the cluster sets nothing."""
+"""The default cancellation timeout, as in Flink, if the cluster configures none."""
 
 S = ExecutionState
 # These are read several times in every turn of a Task, and looking up an Enum member is slow.
@@ -46,7 +46,7 @@ class _End:
 
 
 class AttemptState:
-    """The current state of an attempt, and the end that it approaches."""
+    """The current state of an attempt, and the terminal state that it approaches."""
 
     __slots__ = ("_end", "_now", "attempt", "cancellation", "current", "is_closing")
 
@@ -54,7 +54,7 @@ class AttemptState:
         self.attempt = attempt
         self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())
         self.current = S.CREATED
-        # While the chain is closing, only the answer to that counts.
+        # While the chain is closing, only the response to the close command counts.
         self.is_closing = False
         self._end: _End | None = None
         self._now = 0
@@ -65,7 +65,7 @@ class AttemptState:
 
     @property
     def is_finishing(self) -> bool:
-        """The attempt completes the work that it has begun; then it is FINISHED."""
+        """True if the attempt only completes the work that it has begun, and is then FINISHED."""
         return self._end is not None and self._end.state is S.FINISHED
 
     @property
@@ -74,7 +74,7 @@ class AttemptState:
 
     @property
     def may_consume(self) -> bool:
-        """The attempt reads partitions, or is about to, so the states of their producers matter."""
+        """True if the attempt reads partitions, or soon will, so that the states of their producers matter."""
         return self.current in (S.DEPLOYING, S.RUNNING) and self._end is None
 
     @property
@@ -90,7 +90,7 @@ class AttemptState:
         self._now = now
 
     def deploy(self, job: TaskCancellationSettings) -> None:
-        """Begin to restore the chain; settings of the job take precedence over those of the cluster."""
+        """Begin to restore the chain. Settings of the job take precedence over those of the cluster."""
         self.cancellation.configure(job)
         self._move(S.DEPLOYING)
 
@@ -118,7 +118,7 @@ class AttemptState:
         return self.cancellation.on_due(self._now)
 
     def on_monotony_violated(self, vertex: str, violated: MonotonyViolated | None) -> list[TaskEffect]:
-        """Log that event times which should ascend have gone back, or fail, as the job specifies."""
+        """Log that event times which should ascend have gone back, or fail the attempt, as the job specifies."""
         if violated is None:
             return []
         text = f"{vertex}: {violated}"
@@ -130,7 +130,7 @@ class AttemptState:
         """Decide on a partition that was not found, by the state of its producer (Flink's RemoteChannelStateChecker).
 
         The attempt cancels itself if the producer has failed, was cancelled or was replaced: the producer's failure
-        decides on the recovery. If the producer is unknown or in an impossible state, the attempt fails.
+        decides on the recovery. The attempt fails if the producer is unknown or in an impossible state.
         """
         match producer.state:
             case S.SCHEDULED | S.DEPLOYING | S.RUNNING | S.FINISHED:
@@ -146,7 +146,7 @@ class AttemptState:
                 assert_never(producer.state)
 
     def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
-        """Report the end, with the accumulators: the attempt has stopped all its work."""
+        """Report the terminal state, with the accumulators, because the attempt has stopped all its work."""
         assert self._end is not None, "the chain closed without a command"
         if closed.failure is not None and not self._has_final_end:
             self._end = _End(state=S.FAILED, failure=closed.failure)
@@ -154,9 +154,9 @@ class AttemptState:
         return [self._report(self._end, closed.accumulators), EndAttempt()]
 
     def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
-        """End the attempt whose bridge has died. If it was closing anyway, the chain counts as closed.
+        """End the attempt, because its bridge has died. If the attempt was closing anyway, the chain counts as closed.
 
-        But results that the bridge had not handed over are lost, and an attempt that should retain them fails.
+        An attempt that should retain its results fails, because results that the bridge had not handed over are lost.
         """
         if self._end is None or (keeps_results and self.is_finishing):
             self._end = _End(state=S.FAILED, failure=failure)
@@ -189,9 +189,9 @@ class AttemptState:
 class TaskCancellation:
     """Escalates a cancellation that does not end.
 
-    At every interval the work is cancelled again, because Spark may have begun some of it since, and its threads are
-    interrupted. After the timeout (0: never) a fatal error is reported to the TaskManager, which gives up because it no
-    longer knows what runs: it is lost, and with it all claims on its slots.
+    At every interval the work is cancelled again, because Spark may have begun new jobs since, and its threads are
+    interrupted. After the timeout (0: never) a fatal error is reported to the TaskManager. The TaskManager then
+    terminates, because it no longer knows what runs, and with it all claims on its slots are lost.
     """
 
     __slots__ = ("_attempt", "_begun_ms", "interval_ms", "timeout_ms")
@@ -209,14 +209,14 @@ class TaskCancellation:
             self.timeout_ms = job.timeout_ms
 
     def start_watchdog(self, now: int) -> list[TaskEffect]:
-        """Start the timer of the watchdog, unless it runs."""
+        """Start the timer of the watchdog, unless it is running."""
         if self._begun_ms is not None:
             return []
         self._begun_ms = now
         return [self._timer(now, now)]
 
     def on_due(self, now: int) -> list[TaskEffect]:
-        """Cancel again, or give up: the attempt has not ended."""
+        """Cancel again, or report the fatal error, because the attempt has not ended."""
         assert self._begun_ms is not None, "a cancellation is due that has not begun"
         if self.timeout_ms and now - self._begun_ms >= self.timeout_ms:
             fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())

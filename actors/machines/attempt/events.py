@@ -1,4 +1,4 @@
-"""Events of a Task's state machine (messages to the Task, and three that its actor creates), and its effects."""
+"""Events and effects of a Task's state machine. Most events are messages to the Task; its actor creates three."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BridgeLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLost:
-    """A TaskManager to which a partition request was sent has ended."""
+    """Reports that a TaskManager to which a partition request was sent has ended."""
 
     task_manager: Ref
 
@@ -82,8 +82,10 @@ TaskEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
-    """Stop the Task: the attempt has ended and all its work has stopped."""
+    """Stops the Task: the attempt has ended and all its work has stopped."""
 
 
 TaskEffect = Tell[Role | Ref | ResultPartitionId] | StartTimer | LogWarning | EndAttempt | Ignore
-"""A partition id stands for the sender of its elements: the producing Task, or the TaskManager that retains them."""
+"""Effects of a Task. A partition id as receiver stands for the sender of its elements: the producing Task, or the
+TaskManager that retains the partition.
+"""

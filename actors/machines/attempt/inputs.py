@@ -1,8 +1,8 @@
-"""The inputs of a Task as one queue of elements: batches, watermarks, and work for checkpoints.
+"""The inputs of a Task as one queue of elements: batches, watermarks, and actions for checkpoints.
 
-Composes the gate, the barrier handler and the watermark valve; credits and requests become effects. Blocks, overtakes
-and persists the batches of channels as the barriers demand. Recovered batches, which were in flight when the checkpoint
-was taken, are read first. Follows Flink's CheckpointedInputGate.
+Composes the gate, the barrier handler and the watermark valve. Credits and requests become effects. Channels are
+blocked, overtaken and persisted as the barriers demand. Recovered batches, which were in flight when the checkpoint was
+taken, are read first. Follows Flink's CheckpointedInputGate.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ from flykka.messages.wire.ref import Ref
 COALESCED_BYTES = 16 * 1024**2
 """The size up to which waiting batches are processed by one stage, and so by one Spark job."""
 COALESCED_BATCHES = 32
-"""The limit of batches in one stage, because Spark plans their union."""
+"""The maximum number of batches in one stage, because Spark plans their union."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchArrived:
-    """A batch, whose credit is returned by `processed(channel)`; a recovered one came through no channel.
+    """A batch whose credit is returned by `processed(channel)`. A recovered batch has no channel.
 
-    The `coalesced` batches follow it and are processed by the same stage.
+    The `coalesced` batches follow this one and are processed by the same stage.
     """
 
     gate: int
@@ -92,30 +92,30 @@ class WatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedEvent:
-    """An event that the task only forwards."""
+    """An event that the task forwards without a stage."""
 
     event: WatermarkStatus | LatencyMarker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndOfDataReached:
-    """Every channel has delivered all its data; checkpoints may still follow."""
+    """Every channel has delivered all its data. Checkpoints may still follow."""
 
     drain: bool
 
 
 CheckpointElement = CheckpointBarrier | AbortCheckpointOnBarrier | StopPersisting | StartTimer
-"""Actions of the barrier handler for the task. `StopPersisting` is sent when the inputs have stopped persisting."""
+"""Actions of the barrier handler for the task. `StopPersisting`: the inputs have stopped persisting batches."""
 InputElement = BatchArrived | WatermarkAdvanced | CheckpointElement | ForwardedEvent | EndOfDataReached
 
 
 def coalesce(
     first: BatchArrived, read: Callable[[], InputElement | None], *, ignores_watermarks: bool
 ) -> tuple[tuple[BatchArrived, ...], tuple[InputElement, ...]]:
-    """Read the elements after a batch: the batches for the same stage, then the elements read beyond them, in order.
+    """Read the elements after a batch. Returns the batches for the same stage, then the other elements, in order.
 
     A watermark between batches ends the stage, because the rows after it may be late. If the task `ignores_watermarks`,
-    only the last one follows the stage.
+    only the last watermark follows the stage.
     """
     batches: list[BatchArrived] = []
     watermark: tuple[InputElement, ...] = ()
@@ -139,7 +139,7 @@ InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
 
 
 class TaskInputs:
-    """The inputs of one attempt, whose Task is `consumer`."""
+    """The inputs of one attempt. `consumer` is its Task."""
 
     __slots__ = (
         "_broadcast_variables",
@@ -172,17 +172,17 @@ class TaskInputs:
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()
-        # The other elements wait for room for stages; these do not.
+        # Elements of checkpoints need no room for a stage; all other elements wait for it.
         self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
         self.processed_bytes = 0
-        """The bytes that were read since the alignment of the barriers began."""
+        """The number of bytes read since the alignment of the barriers began."""
         self._watermark_ms = self._valve.watermark_ms
 
     @property
     def watermark_ms(self) -> int:
-        """The watermark at the element read last; the valve may be ahead because `coalesce` reads beyond it."""
+        """The watermark at the last element that was read. The valve may be ahead, because `coalesce` reads ahead."""
         return self._watermark_ms
 
     @property
@@ -191,12 +191,12 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element can be read that needs no room: one of a checkpoint, or a barrier that overtakes data."""
+        """True if an element is available that needs no room: a checkpoint action, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
     def waits_for_more(self) -> bool:
-        """True if the waiting batches are small, so that more of them are coalesced while the current stage runs."""
+        """True if the waiting batches are small, so that more should be coalesced while the current stage runs."""
         return self._coalesces and 2 * self.gate.waiting_bytes < COALESCED_BYTES
 
     @property
@@ -204,7 +204,7 @@ class TaskInputs:
         return self.gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
-        """Request every subpartition; the recovered batches are read first."""
+        """Request every subpartition. The recovered batches are read first."""
         self._recovered.extend(recovered)
         return self._effects(self.gate.request_partitions())
 
@@ -213,7 +213,7 @@ class TaskInputs:
         return self._effects(self.gate.resize(buffers.floating))
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
-        """Fail the channels whose requests were not answered before the TaskManager ended."""
+        """Fail the channels whose requests were still unanswered when the TaskManager ended."""
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
@@ -232,12 +232,12 @@ class TaskInputs:
                 assert_never(event)
 
     def processed(self, channels: Iterable[int | None]) -> list[TaskEffect]:
-        """Return the credits of processed batches: for each channel, the oldest one that was read."""
+        """Return the credits of processed batches: for each channel, the credit of its oldest batch that was read."""
         returned = (self.gate.credit_returned(channel) for channel in channels if channel is not None)
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int) -> None:
-        """End the alignment of the checkpoint: from now on its barriers overtake data."""
+        """End the alignment of the checkpoint, so that its barriers overtake data."""
         self._perform(self.barriers.time_out(checkpoint_id))
 
     def drain_in_flight(self) -> tuple[InputInFlight, ...]:
@@ -246,7 +246,7 @@ class TaskInputs:
         return in_flight
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        """The next element (with `only_priority` only one that needs no room), or `None`."""
+        """Return the next element, or `None`. With `only_priority`, return only an element that needs no room."""
         element = self._next(now, only_priority=only_priority)
         match element:
             case BatchArrived(gate=gate) if self._coalesces and gate not in self._broadcast_variables:
@@ -283,7 +283,7 @@ class TaskInputs:
     def _poll(
         self, now: int, *, only_priority: bool = False
     ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """The next element, or an event with its channel; `None` if there is nothing to read."""
+        """Return the next element, or an event with its channel. Returns `None` if there is nothing to read."""
         while not self._checkpoint_elements:
             if only_priority and not self.gate.has_priority:
                 return None
@@ -313,7 +313,7 @@ class TaskInputs:
 
     def _act(self, action: BarrierAction) -> None:
         match action:
-            # The most frequent actions first: a match tests class by class.
+            # The most frequent actions come first, because a match tests class by class.
             case BlockChannel(channel=channel):
                 self.gate.block(channel)
             case CheckpointBarrier() | AbortCheckpointOnBarrier() | StartTimer():
@@ -334,7 +334,7 @@ class TaskInputs:
     def _on_event(self, channel: int, event: InputEvent) -> None:
         match event:
             case Watermark() | WatermarkStatus() | LatencyMarker() if self._is_of_broadcast_variable(channel):
-                pass  # broadcast variables have no event time
+                pass  # Broadcast variables have no event time.
             case Watermark():
                 self._add(self._valve.on_watermark(channel, event))
             case WatermarkStatus():
@@ -379,7 +379,7 @@ class TaskInputs:
             case Tell() | StartTimer() | Ignore():
                 return [effect]
             case ChannelFailed():
-                return []  # the gate records it: see `failure`
+                return []  # The gate records the failure: see `failure`.
             case _:
                 assert_never(effect)
 

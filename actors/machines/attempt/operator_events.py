@@ -1,8 +1,8 @@
 """Events between a function and its coordinator, at the task (Flink's OperatorEventDispatcher).
 
-A stage of its own handles events of the coordinator, between two batches; events that wait when a barrier arrives are
-handled before the snapshot. Events of a function leave the task with the results of their stage, and carry the id of
-the last barrier before them. Results of global aggregates go to the function with its next stage.
+Events of the coordinator are handled by a separate stage, between two batches. Events that wait when a barrier arrives
+are handled before the snapshot. Events of a function leave the task with the results of their stage, and carry the id
+of the last barrier before them. Results of global aggregates reach the function with its next stage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 
 
 class OperatorEventDispatcher:
-    """The events of one attempt, for the operator at the head of its chain."""
+    """Dispatches the events of one attempt, for the operator at the head of its chain."""
 
     __slots__ = (
         "_attempt",
@@ -47,7 +47,7 @@ class OperatorEventDispatcher:
         self._timers = timers
         self._waiting: list[bytes] = []
         self._results: dict[str, AggregateResult] = {}
-        # The checkpoint of the last barrier that was sent.
+        # The checkpoint whose barrier was sent last.
         self._checkpoint_id = descriptor.restored_checkpoint_id or 0
         self._is_ended = False
 
@@ -56,7 +56,7 @@ class OperatorEventDispatcher:
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        """Queue events or results that the JobMaster has sent for the function."""
+        """Queue the events or results that the JobMaster has sent for the function."""
         match message:
             case OperatorEvents(events=events):
                 if not self._is_ended:
@@ -100,6 +100,6 @@ class OperatorEventDispatcher:
         return sends
 
     def end(self) -> None:
-        """Drop all events: after the end of data the function emits nothing more."""
+        """Drop all events, because after the end of data the function emits nothing more."""
         self._waiting.clear()
         self._is_ended = True

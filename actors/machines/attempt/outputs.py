@@ -25,7 +25,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
-"""As in Flink, batches in flight between neighbours, or to all consumers, are not part of a checkpoint's state."""
+"""The strategies whose in-flight batches, as in Flink, are not part of a checkpoint's state."""
 
 
 class TaskOutputs:
@@ -44,7 +44,7 @@ class TaskOutputs:
             for number, descriptor in enumerate(descriptors)
         }
         self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
-        # The outputs and subpartitions in which the last barrier waits and may time out.
+        # The last barrier, and the outputs and subpartitions in which it waits and may time out.
         self._barrier_id = -1
         self._holding_barrier: dict[tuple[int, int], None] = {}
 
@@ -65,13 +65,13 @@ class TaskOutputs:
 
     @property
     def holds_barrier(self) -> bool:
-        """A barrier that may time out waits for the batches before it."""
+        """True if a barrier that may time out waits for the batches before it."""
         return bool(self._holding_barrier)
 
     @property
     def is_back_pressured(self) -> bool:
-        """An output has no buffer for another batch: a consumer is slower than this task."""
-        # Checked with every event, and most tasks have one output.
+        """True if an output has no buffer for another batch, because a consumer is slower than this task."""
+        # This is checked with every event, and most tasks have one output.
         for partition in self._by_output.values():  # noqa: SIM110
             if not partition.is_available:
                 return True
@@ -79,7 +79,7 @@ class TaskOutputs:
 
     @property
     def have_credit(self) -> bool:
-        """Every output has a consumer with room for another batch."""
+        """True if every output has a consumer with room for another batch."""
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
@@ -104,11 +104,11 @@ class TaskOutputs:
 
     @property
     def buffers_in_use(self) -> int:
-        """The number of batches that are not sent."""
+        """The number of batches that have not been sent."""
         return sum(partition.queued_batches for partition in self._by_output.values())
 
     def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
-        """The error if a batch is for an output or a subpartition that does not exist: its rows would be lost."""
+        """Return an error if a batch is for an output or a subpartition that does not exist: its rows would be lost."""
         for each in outputs:
             partition = self._by_output.get(each.output)
             number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)
@@ -132,9 +132,9 @@ class TaskOutputs:
         return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """Send a barrier to every consumer; returns the effects and the batches that it has overtaken.
+        """Send a barrier to every consumer. Returns the effects and the batches that the barrier has overtaken.
 
-        In outputs whose batches cannot become state it overtakes nothing.
+        In outputs whose batches cannot become state, the barrier overtakes nothing.
         """
         effects: list[TaskEffect] = []
         overtaken: list[StageOutput] = []
@@ -151,7 +151,7 @@ class TaskOutputs:
         return effects, tuple(overtaken)
 
     def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """Let the waiting barrier of the checkpoint overtake batches; returns the effects and those batches."""
+        """Let the waiting barrier of the checkpoint overtake batches. Returns the effects and the overtaken batches."""
         if checkpoint_id != self._barrier_id:
             return [], ()
         effects: list[TaskEffect] = []

@@ -1,9 +1,10 @@
-"""The reading of a source: its splits, a batch of them per stage, its alignment with other sources, and its end.
+"""Reads a source: a batch of its splits per stage, the alignment with other sources, and the end of data.
 
 A stage has costs that do not depend on its rows. So if batches go to other tasks, a few splits wait until the current
-stage has ended, and then for as long as that stage took (`MAX_PAUSE_MS` at most): several sources that read every file
-in a stage of its own would slow down all stages, while a pause as long as a stage delays no row much. They wait as well
-while the consumers have no room for a batch: they would arrive no sooner, and a barrier after many batches is late.
+stage has ended, and then for as long as that stage took (at most `MAX_PAUSE_MS`). If several sources read every file in
+a separate stage, all stages would slow down, whereas a pause as long as a stage delays no row much. Splits also wait
+while the consumers have no room for a batch: rows would arrive no sooner, and a barrier after many batches would be
+late.
 """
 
 from __future__ import annotations
@@ -48,26 +49,26 @@ LIMIT_MAX = 128 * 1024**2
 
 
 def cost_of(split: SourceSplit) -> int | None:
-    """The cost of a split; `None` if it is a batch by itself."""
+    """Return the cost of a split, or `None` if the split is read as a batch of its own."""
     size_bytes = size_of(split)
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
 
 class ReadLimit:
-    """Bounds the next batch of a source's reader: the number of waiting splits that it contains.
+    """Limits the number of waiting splits in the next batch of a source's reader.
 
-    Like Spark's ReadLimit, but measured at run time, as Flink's BufferDebloater sizes buffers: a batch contains the
-    waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier after it waits no
-    longer. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each
-    file is opened. A split without a size is a batch by itself, as is one that costs more than the limit.
+    Like Spark's ReadLimit, but adapted at run time, as Flink's BufferDebloater sizes buffers: a batch contains the
+    waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier after the batch waits
+    no longer. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each
+    file is opened. A split without a size is read as a batch of its own, as is a split that costs more than the limit.
 
-    The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises it to
-    the cost that its stage would have read in this time, at most `GROWTH` times the old limit. A batch, full or not,
-    that took more than `PATIENCE` times as long lowers it in the same way, at most to a half. Two rules bound this. The
-    first `COLD_STAGES` of an attempt, in which Spark compiles the code, lower nothing. And the fixed costs of a stage
-    are not saved by reading less: if stages that cost at most `SMALL` take more than half of the target, the target is
-    twice that. They take longer while the machine is busy, so the shortest time is forgotten slowly: a longer one
-    raises it by one part in `FORGETTING` of the difference.
+    The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises the
+    limit to the cost that its stage would have read in this time, at most `GROWTH` times the old limit. A batch, full
+    or not, that took more than `PATIENCE` times as long lowers the limit in the same way, at most to a half. There are
+    two exceptions. The first `COLD_STAGES` of an attempt, in which Spark compiles the code, never lower the limit. And
+    reading less does not save the fixed costs of a stage: if stages that cost at most `SMALL` take more than half of
+    the target, the target becomes twice their duration. Such stages take longer while the machine is busy, so their
+    shortest duration is forgotten slowly: a longer one raises it by `1 / FORGETTING` of the difference.
     """
 
     __slots__ = ("_overhead_ms", "_stages", "bytes")
@@ -78,12 +79,12 @@ class ReadLimit:
         self._overhead_ms: int | None = None
 
     def cost(self, split: SourceSplit) -> int:
-        """The cost of a split in a batch; a split without a size fills the batch."""
+        """Return the cost of a split in a batch. A split without a size fills the batch."""
         cost = cost_of(split)
         return self.bytes if cost is None else cost
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
-        """The number of splits in the next batch; at least one if there are any."""
+        """Return the number of splits in the next batch: at least one if there are any."""
         count = total = 0
         for split in splits:
             total += self.cost(split)
@@ -114,9 +115,10 @@ class ReadLimit:
 
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
-"""The fewest splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
+"""The minimum number of splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
 MAX_PAUSE_MS = 500
-"""The longest pause of a source with few splits. A pause may be as long as a stage, which can take many seconds."""
+"""The longest pause of a source with few splits. Otherwise a pause is as long as a stage, which can take many seconds.
+"""
 _STATE = "SourceReaderState"
 """The name of the state in Flink's SourceOperator."""
 
@@ -125,26 +127,26 @@ SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | Ali
 
 
 class SplitReader:
-    """The unread splits of a source subtask, and when it requests more (Flink's SourceReader, without the reading).
+    """The unread splits of a source subtask (Flink's SourceReader, without the reading). Decides when to request more.
 
-    Splits are requested ahead of need, so that a stage never waits for the JobMaster: a fixed number, or as many small
-    ones as two batches contain. Unread splits are the reader's state. If the parallelism has changed, a reader may get
-    the splits of several; it reads them in the order in which the source assigned them.
+    Splits are requested in advance, so that a stage never waits for the JobMaster: either a fixed number, or as many
+    small splits as two batches contain. Unread splits are the reader's state. After a change of the parallelism, a
+    reader may restore the splits of several readers; it reads them in the order in which the source assigned them.
     """
 
     __slots__ = ("_ahead", "_empty_state", "_has_all", "_requested", "_typical_cost", "_unread", "limit", "operator_id")
 
     def __init__(self, operator_id: OperatorId, ahead: int) -> None:
-        """`ahead`: the fewest splits that are held or requested until there are no more."""
+        """`ahead` is the minimum number of splits that are held or requested until there are no more."""
         self.operator_id = operator_id
         self.limit = ReadLimit()
         self._ahead = ahead
-        # The mean cost of the splits that came last; `None` if they are not read together.
+        # The mean cost of the splits that arrived last, or `None` if splits are not read together.
         self._typical_cost: int | None = None
         self._unread: deque[UnreadSplit] = deque()
         self._requested = 0
         self._has_all = False
-        # The same for every checkpoint of a source that waits for data.
+        # This state is the same for every checkpoint of a source that waits for data.
         self._empty_state = self._state(())
 
     @property
@@ -157,12 +159,12 @@ class SplitReader:
 
     @property
     def batch_limit_bytes(self) -> int | None:
-        """The limit of the next batch; `None` if splits are not read together."""
+        """The limit of the next batch in bytes, or `None` if splits are not read together."""
         return None if self._typical_cost is None else self.limit.bytes
 
     @property
     def has_few_unread(self) -> bool:
-        """The unread splits fill at most half a batch, which others could join."""
+        """True if the unread splits fill at most half a batch, so that further splits could join it."""
         if not self._unread or self._typical_cost is None:
             return False
         return 2 * sum(self.limit.cost(unread.split) for unread in self._unread) < self.limit.bytes
@@ -175,7 +177,7 @@ class SplitReader:
         """Restore the splits that were unread at a checkpoint.
 
         Raises:
-            UnreadableStateError: they cannot be read.
+            UnreadableStateError: the state cannot be read.
         """
         own = (state for state in states if state.operator_id == self.operator_id)
         self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
@@ -184,7 +186,7 @@ class SplitReader:
         return self._state(self._unread) if self._unread else self._empty_state
 
     def splits_to_request(self) -> int:
-        """The number of splits to request now; they count as requested."""
+        """Return the number of splits to request now, and count them as requested."""
         if self._has_all:
             return 0
         two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost
@@ -194,7 +196,7 @@ class SplitReader:
         return count
 
     def add(self, splits: tuple[SourceSplit, ...], numbers: tuple[int, ...] = ()) -> None:
-        """Add splits that have arrived, with the `numbers` of their assignment, if these are counted."""
+        """Add splits that have arrived. `numbers` are their assignment numbers, if assignments are counted."""
         counted = zip(splits, numbers or (0,) * len(splits), strict=True)
         self._unread.extend(UnreadSplit(split=split, number=number) for split, number in counted)
         self._requested = max(0, self._requested - len(splits))
@@ -203,11 +205,11 @@ class SplitReader:
             self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
-        """Request no more splits: the enumerator has no more for this reader."""
+        """Stop requesting splits, because the enumerator has no more for this reader."""
         self._has_all = True
 
     def next(self) -> tuple[SourceSplit, ...]:
-        """Remove and return the splits of the next batch; empty without unread splits."""
+        """Remove and return the splits of the next batch. Returns an empty tuple if there are no unread splits."""
         count = self.limit.next_batch(unread.split for unread in self._unread)
         return tuple(self._unread.popleft().split for _ in range(count))
 
@@ -216,11 +218,11 @@ class SplitReader:
 
 
 class AlignedReading:
-    """The watermark alignment of one source: it pauses while its event time is too far ahead of its group's.
+    """Aligns the watermarks of one source: pauses it while its event time is too far ahead of its group's.
 
-    At every interval it reports its watermark, if that has changed; the answer limits how far it may read, as in
-    Flink's SourceOperator. Until the first answer it reads without a limit. A paused source takes part in checkpoints,
-    and is not idle while it has unread splits. A source without an alignment never pauses.
+    At every interval the source reports its watermark, if that has changed. The response limits how far the source may
+    read, as in Flink's SourceOperator. Until the first response it reads without a limit. A paused source takes part in
+    checkpoints, and is not idle while it has unread splits. A source without an alignment never pauses.
     """
 
     __slots__ = ("_alignment", "_attempt", "_has_ended", "_idleness", "_max_watermark_ms", "_reported", "_stages")
@@ -244,7 +246,7 @@ class AlignedReading:
         return self._stages.event_time.watermark_ms > self._max_watermark_ms
 
     def start(self) -> list[TaskEffect]:
-        """Report at once: the group waits for this source."""
+        """Report at once, because the group waits for this source."""
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
@@ -261,7 +263,7 @@ class AlignedReading:
         self._max_watermark_ms = command.max_watermark_ms
 
     def end(self) -> list[TaskEffect]:
-        """Report the end, so that the group does not wait for this source."""
+        """Report the end of data, so that the group does not wait for this source."""
         self._has_ended = True
         return [] if self._alignment is None else self._report()
 
@@ -341,7 +343,7 @@ class SourceReading:
         return [Tell(to=Role.JOB_MASTER, message=request)]
 
     def read(self) -> list[TaskEffect] | None:
-        """Begin a stage that reads the next batch of splits, or end the data; `None` if there is nothing to do."""
+        """Begin a stage that reads the next batch of splits, or end the data. Returns `None` if neither is possible."""
         if self.end_of_data or self._waits_for_more or self.held_back_by is not None:
             return None
         splits = self.reader.next()
@@ -363,7 +365,7 @@ class SourceReading:
 
     @property
     def held_back_by(self) -> str | None:
-        """The group of sources for which this one waits, if it has unread splits."""
+        """The group of sources for which this source waits, if it has unread splits."""
         return self._aligned.group if self._aligned.is_too_far_ahead and self.reader.has_unread else None
 
     @property
@@ -374,7 +376,7 @@ class SourceReading:
         return has_to_wait and self.reader.has_few_unread
 
     def end_data(self) -> list[TaskEffect]:
-        """Read no more, and send the end of event time and of the data, once."""
+        """Stop reading, and send the end of event time and the end of data, once."""
         if self.end_of_data:
             return []
         self.end_of_data = True
@@ -399,13 +401,13 @@ class SourceReading:
 
 
 class WatermarksWithIdleness:
-    """Decides what happens to event time if a task that generates watermarks reads nothing.
+    """Decides what happens to event time while a task that generates watermarks reads nothing.
 
-    A task that is silent for its timeout must not hold its consumers back: it becomes idle (Flink's
-    WatermarksWithIdleness), or with a quiet period event time advances with the clock, from the watermark of the rows
-    read last. `watermarks` decides what each partition of a source contributes. One timer runs while the task is
-    active, and is started again for the time left if something was read meanwhile. An idle task has no timer; the next
-    rows wake it.
+    A task that reads nothing for its timeout must not hold its consumers back. Either it becomes idle (Flink's
+    WatermarksWithIdleness), or, with a quiet period, its event time advances with the clock from the watermark of the
+    last rows. `watermarks` decides what each partition of a source contributes. One timer runs while the task is
+    active; if something was read meanwhile, it is started again for the remaining time. An idle task has no timer and
+    becomes active with the next rows.
     """
 
     __slots__ = ("_event_time", "_first_check_ms", "_is_ended", "_stages", "is_idle")
@@ -427,7 +429,7 @@ class WatermarksWithIdleness:
         return self._start_timer()
 
     def read(self) -> list[TaskEffect]:
-        """Record that something is read; an idle task reports itself active before it sends the rows."""
+        """Record that something was read. An idle task reports itself active before it sends the rows."""
         if self._event_time.makes_watermarks:
             self._event_time.generator.on_read(self._event_time.silence_clock_ms)
         if not self.is_idle:
@@ -436,13 +438,13 @@ class WatermarksWithIdleness:
         return [*self._stages.emit_after(WatermarkStatus(idle=False)), *self._start_timer()]
 
     def end(self) -> list[TaskEffect]:
-        """Stop the checks: event time is at its end, which consumers accept from an active task only."""
+        """Stop the checks: event time has reached its end, which consumers accept from an active task only."""
         awake = self.read()
         self._is_ended = True
         return awake
 
     def on_due(self, *, has_unread: bool) -> list[TaskEffect]:
-        """Check the silence. While rows are in flight, or wait for a consumer, the task is not silent."""
+        """Check for idleness. While rows are in flight, or wait for a consumer, the task is not idle."""
         if self._is_ended:
             return []
         generator, now_ms = self._event_time.generator, self._event_time.silence_clock_ms

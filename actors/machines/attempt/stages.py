@@ -1,9 +1,9 @@
-"""The stages of an attempt in order: which one runs next, which one waits, and which events follow it.
+"""The stages of an attempt in order: decides which stage runs next, which one waits, and which events follow it.
 
-The rows of some stages are moved concurrently, so that the planning of one overlaps the work of another. Work that sees
-the state of the chain is done in the order of the stages, and they end in that order. The batches of a stage are sent
-when it has ended; then its own event (the watermark of a source, the barrier of a snapshot), then the events that were
-queued after it, which must not overtake its rows. `StreamTask` decides when a stage begins.
+Stages that only move rows run concurrently, so that Spark plans one while another runs. Work that accesses the state of
+the chain is done in the order of the stages, and the stages end in that order. When a stage has ended, its batches are
+sent first; then its own event (the watermark of a source, the barrier of a snapshot); then the events that were queued
+after it, which must not overtake its rows. `StreamTask` decides when a stage begins.
 """
 
 from __future__ import annotations
@@ -44,21 +44,22 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 STAGES_IN_FLIGHT = 2
-"""Two: the planning of one stage overlaps the work of the other; a third only adds memory."""
+"""With two stages, Spark plans one while it runs the other. A third would only need more memory."""
 
 Follower = Event | SilenceChecked
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stage:
-    """A stage: its command, its result, and the data that the attempt needs when it ends.
+    """A stage: its command, its result, and the data that the attempt needs when the stage ends.
 
-    `channels` are those of the batches that it processes, `None` for one that was recovered: their credits are
-    returned. `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of
-    its `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms`, if set, is sent before the barrier.
+    `channels` are the channels of the processed batches, whose credits are returned; `None` stands for a recovered
+    batch. `cost` is the cost of the splits that the stage reads, as defined by `ReadLimit`. `barrier` is sent after the
+    snapshot of `checkpoint`. `watermark_ms` is the watermark of the inputs at that snapshot, and `fired_ms`, if set, is
+    sent before the barrier.
 
-    Results: `violated` if its rows went back in event time; the batches that its barrier has `overtaken`, and the
-    `watermark` of the task at the barrier.
+    Results: `violated` is set if the rows went back in event time. `overtaken` are the batches that the barrier has
+    overtaken, and `watermark` is the watermark state of the task at the barrier.
     """
 
     command: StageCommand
@@ -114,7 +115,7 @@ class StageLine:
         return self.in_flight < self.limit
 
     def add(self, stage: Stage, now: int) -> None:
-        """Append a stage. A snapshot may exceed the limit: barriers must not wait for room."""
+        """Append a stage. A snapshot may exceed the limit, because barriers must not wait for room."""
         assert stage.command.stage == self.next_stage, f"stage {stage.command.stage} is not {self.next_stage}"
         stage.since_ms = now
         self.next_stage += 1
@@ -122,11 +123,11 @@ class StageLine:
         self._line.append(stage)
 
     def add_follower(self, follower: Follower) -> None:
-        """Append an event, which `released` returns when everything before it has ended."""
+        """Append an event. `released` returns it when all stages before it have ended."""
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
-        """The commands that may begin: any of the first stage, and of later stages those that see no state."""
+        """Return the commands that may begin: any of the first stage, and of later stages those without state."""
         commands: list[StageCommand] = []
         for place, stage in enumerate(islice(self.stages, self.limit) if self.in_flight else ()):
             sees_no_state = isinstance(stage.next, ReadSplits | ProcessBatch)
@@ -137,7 +138,7 @@ class StageLine:
         return commands
 
     def on_answer(self, answer: StageResult | StageCommand) -> bool:
-        """Record the result of a stage, or the end of a command without a result; False if no stage waits for it."""
+        """Record the result of a stage, or the end of a command without a result. Returns False if it is stale."""
         stage = next((each for each in self.stages if each.command.stage == answer.stage and each.at_work), None)
         if stage is None:
             return False
@@ -169,7 +170,7 @@ class StageLine:
         self.in_flight = 0
 
     def check(self) -> None:
-        """Assert the invariants: numbers grow, and after the first stage only rows are moved."""
+        """Assert the invariants: stage numbers ascend, and stages after the first only move rows."""
         stages = self.stages
         numbers = [stage.command.stage for stage in stages]
         assert len(stages) == self.in_flight
@@ -200,16 +201,16 @@ class Stages:
 
     @property
     def is_reading(self) -> bool:
-        """A stage in flight reads splits or a batch."""
+        """True if a stage in flight reads splits or a batch."""
         return any(stage.reads_rows for stage in self.line.stages)
 
     def on_tick(self, now: int) -> None:
-        """Count the time since the last event, and set the time of the current one."""
+        """Account for the time since the last event, and set the time of the current event."""
         self.meter.on_tick(now)
         self.event_time.on_tick(now)
 
     def account_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
-        """Set the activity until the next event; `has_input` is called only if nothing else decides it."""
+        """Set the activity until the next event. `has_input` is called only if nothing else decides the activity."""
         is_idle = self.line.in_flight == 0
         if not is_running:
             self.meter.activity = Activity.NOT_RUNNING
@@ -222,7 +223,7 @@ class Stages:
         self.event_time.is_paused = self.event_time.makes_watermarks and is_idle and has_input()
 
     def begin(self, stage: Stage) -> list[TaskEffect]:
-        """Add a stage, and begin it unless it has to wait for one before it."""
+        """Add a stage, and begin it unless it has to wait for an earlier stage."""
         self.line.add(stage, self.meter.now_ms)
         return self.begin_work()
 
@@ -248,7 +249,7 @@ class Stages:
         """Send the batches and events of the oldest stage, which has ended."""
         result = stage.result
         self.meter.count(result, stage.batches_read)
-        # A stage that moved no rows has no accumulators, and those before it still hold.
+        # A stage that moved no rows has no accumulators, so the previous values still hold.
         self._accumulators = result.accumulators or self._accumulators
         effects: list[TaskEffect] = []
         for output in result.outputs:
@@ -312,8 +313,8 @@ HISTORY_SIZE = 128
 class LatencyStats:
     """Latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
 
-    A marker waits for the stages and batches before it, but not for other channels. So its latency is about that of the
-    rows that were read when it was sent, without the time that rows spend in state.
+    A marker waits for the stages and batches before it, but not for other channels. So its latency is about the latency
+    of the rows that were read when the marker was sent, without the time that rows spend in state.
     """
 
     __slots__ = ("_latencies", "_statistics")
@@ -329,7 +330,7 @@ class LatencyStats:
         self._statistics.pop(source, None)
 
     def statistics(self) -> tuple[LatencyStatistics, ...]:
-        """Statistics of each source subtask; only those with new markers are computed again."""
+        """Return the statistics of each source subtask. Only statistics with new markers are computed again."""
         for source, latencies in self._latencies.items():
             if source not in self._statistics:
                 self._statistics[source] = _statistics(*source, sorted(latencies))
@@ -359,13 +360,13 @@ class Activity(Enum):
     IDLE = "idle"
 
 
-# These are read for every event, and looking up an Enum member is slow.
+# The members are read for every event, and looking up an Enum member is slow.
 _BUSY = Activity.BUSY
 _IDLE = Activity.IDLE
 
 
 class TaskMeter:
-    """Counters of one attempt, from zero; `report` puts them into a message."""
+    """Counters of one attempt, starting at zero. `report` puts them into a message."""
 
     __slots__ = (
         "_activity",
@@ -408,7 +409,6 @@ class TaskMeter:
 
     @property
     def activity(self) -> Activity:
-        """The activity of the attempt since `activity_since_ms`."""
         return self._activity
 
     @activity.setter
@@ -417,7 +417,7 @@ class TaskMeter:
             self._activity, self.activity_since_ms = activity, self._counted_to_ms
 
     def on_tick(self, now: int) -> None:
-        """Count the time since the last event to its `activity`."""
+        """Add the time since the last event to the current `activity`."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
             return  # Several events may have the same millisecond.
@@ -440,11 +440,11 @@ class TaskMeter:
         self._late_rows += result.late_rows
         for staged in result.staged:
             self._rows_written += staged.rows
-            # Rows without names were visible at once.
+            # Rows without file names were visible at once.
             self._rows_published += 0 if staged.names else staged.rows
 
     def count_prepared(self, rows_out: int, rows_staged: int) -> None:
-        """Count rows that left the chain for a snapshot, after its stage; sinks have staged some of them."""
+        """Count rows that left the chain for a snapshot, after its stage. Sinks have staged `rows_staged` of them."""
         self._rows_out += rows_out
         self._rows_written += rows_staged
 

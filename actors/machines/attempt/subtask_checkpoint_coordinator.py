@@ -1,10 +1,10 @@
-"""The part of one subtask in checkpoints: it begins, writes, acknowledges, declines, aborts and commits them.
+"""A subtask's part in checkpoints: begins, writes, acknowledges, declines, aborts and commits them.
 
 The inputs, or the trigger of a source, decide when a snapshot is due. A stage notes the state of the chain, and the
 barrier is sent after it. Then, in the background and in the order of the barriers, the staged output is prepared for
-the commit; from then on it is in all later snapshots, even if this checkpoint is aborted. The state is written, unless
-the checkpoint was aborted meanwhile. If sinks have staged nothing since the last commit there is nothing to prepare,
-and nothing in the snapshot. Follows Flink's class of the same name.
+the commit; from then on it is part of all later snapshots, even if this checkpoint is aborted. The state is written
+unless the checkpoint was aborted meanwhile. If the sinks have staged nothing since the last commit, nothing is prepared
+and the snapshot contains no output. Follows Flink's class of the same name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 
 class SubtaskCheckpointCoordinator:
-    """The checkpoints of one attempt. With `defers_firing` its watermark is sent together with the barriers."""
+    """The checkpoints of one attempt. With `defers_firing`, watermarks are sent together with the barriers."""
 
     __slots__ = (
         "_book",
@@ -128,7 +128,7 @@ class SubtaskCheckpointCoordinator:
                     checkpoint.on_aligned(now, self._inputs.processed_bytes)
                 return self._channel_state.finish_inputs(checkpoint_id)
             case StopPersisting(checkpoint_id=checkpoint_id):
-                # A newer checkpoint was aborted; or this one, which is recorded already.
+                # Either a newer checkpoint was aborted, or this one, which is then recorded already.
                 is_known = self._book.get(checkpoint_id) is None
                 return [] if is_known else self._give_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
             case StartTimer():
@@ -137,7 +137,7 @@ class SubtaskCheckpointCoordinator:
                 assert_never(element)
 
     def on_barrier_sent(self, stage: Stage, sync_ms: int, now: int) -> list[TaskEffect]:
-        """Continue in the background, after the stage of a snapshot and its barrier."""
+        """Continue the checkpoint in the background, after the stage of the snapshot and its barrier."""
         barrier, checkpoint = stage.barrier, stage.checkpoint
         assert barrier is not None, "a barrier is sent after every snapshot"
         assert stage.watermark is not None, "a snapshot has the watermark of its task"
@@ -145,7 +145,7 @@ class SubtaskCheckpointCoordinator:
         checkpoint_id = checkpoint.checkpoint_id
         noted = self._on_noted(checkpoint, stage.watermark, sync_ms)
         if not self._stages.outputs.holds_barrier:
-            # It may have become unaligned while it was in the task.
+            # The checkpoint may have become unaligned while its barrier was in the task.
             if barrier.is_unaligned and self._becomes_unaligned(checkpoint_id):
                 self._channel_state.start(checkpoint_id, inputs_complete=True)
             sent = self._channel_state.finish_outputs(checkpoint_id, stage.overtaken)
@@ -159,7 +159,7 @@ class SubtaskCheckpointCoordinator:
         return [*sent, *noted, *(_acknowledged(self._book.acknowledge(checkpoint)) if is_written else [])]
 
     def on_served(self) -> list[TaskEffect]:
-        """Complete the outputs if all consumers have received the waiting barrier: it then overtook no batches."""
+        """Complete the outputs if all consumers have received the waiting barrier, which then overtook no batches."""
         if self._waiting is None or self._stages.outputs.holds_barrier:
             return []
         checkpoint_id, self._waiting = self._waiting, None
@@ -184,7 +184,7 @@ class SubtaskCheckpointCoordinator:
             states=() if self._source is None else (self._source.reader.snapshot(),),
             savepoint=barrier.options.target_location,
             is_unaligned=barrier.is_unaligned,
-            # The first barrier, or a source's trigger, came when the alignment began.
+            # The alignment began when the first barrier, or the trigger of a source, arrived.
             start_delay_ms=max(0, alignment_start_ms - barrier.timestamp_ms),
         )
         checkpoint.on_aligned(now, self._inputs.processed_bytes)
@@ -295,7 +295,7 @@ class SubtaskCheckpointCoordinator:
         following: list[TaskEffect] = []
         match command:
             case HoldBatches(checkpoint_id=checkpoint_id):
-                # The reader of a batch was faster than the command. As in Flink, nothing was written yet.
+                # The reader of a batch was faster than the command. As in Flink, nothing had been written yet.
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
                 checkpoint = self._book.get(checkpoint_id)
             case WriteSnapshot(checkpoint_id=checkpoint_id) | WriteChannelState(checkpoint_id=checkpoint_id):
@@ -309,14 +309,14 @@ class SubtaskCheckpointCoordinator:
         released = self._channel_state.release(checkpoint)
         if checkpoint is None or not checkpoint.is_under_way or background.is_stopped:
             return [*released, Ignore(reason=f"checkpoint {checkpoint_id} was aborted"), *following]
-        # The decline goes first: otherwise the coordinator would mistake the durable part for the whole state.
+        # The decline is sent first: otherwise the coordinator would mistake the durable part for the whole state.
         declined, late = self.decline(checkpoint_id, reason, failed.cause), self._book.abort(checkpoint_id)
         return [*released, declined, *_acknowledged(late), *following]
 
     # Completed, aborted and final checkpoints
 
     def on_complete(self, checkpoint_id: int) -> list[TaskEffect] | None:
-        """Commit all checkpoints up to one that is complete; `None` if no checkpoint awaits its commit."""
+        """Commit all checkpoints up to a completed one. Returns `None` if no checkpoint awaits its commit."""
         if not self._book.take_completed(checkpoint_id):
             return None
         return self._book.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
@@ -336,8 +336,8 @@ class SubtaskCheckpointCoordinator:
     def on_ended(self) -> list[TaskEffect]:
         """Acknowledge the durable parts of snapshots after an attempt that has failed or was cancelled.
 
-        They are sent after the end of the attempt, which aborts its checkpoints: earlier, the coordinator would mistake
-        a part for the whole state. It deletes them.
+        They are sent after the end of the attempt, which aborts its checkpoints. If they were sent earlier, the
+        coordinator would mistake a part for the whole state. The coordinator deletes them.
         """
         return _acknowledged(self._book.end())
 

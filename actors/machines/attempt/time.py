@@ -20,7 +20,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, 
 from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
 
 HELD_BACK_AFTER_MS = 10_000
-"""A source or partition that is silent for this long is reported as holding event time back."""
+"""A source or partition that is idle for this long is reported as holding event time back."""
 
 
 def uses_event_time(vertex: JobVertex) -> bool:
@@ -29,17 +29,16 @@ def uses_event_time(vertex: JobVertex) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceChecked:
-    """The clock of silence is at `now_ms`: partitions may be idle, or event time advances in their quiet periods."""
+    """The idleness clock is at `now_ms`: partitions may be idle, or event time advances in their quiet periods."""
 
     now_ms: int
 
 
 class TaskEventTime:
-    """The watermarks that a task generates from the rows that it reads; a task without a generator forwards its
-    inputs'.
+    """The watermarks that a task generates from the rows that it reads. A task without a generator forwards the
+    watermarks of its inputs.
 
-    The clock of silence stands still while the task has input that it cannot read yet, as Flink's clock of idleness
-    does.
+    The idleness clock is paused while the task has input that it cannot read yet, as in Flink.
     """
 
     __slots__ = ("_generator", "_has_event_time", "_now_ms", "_paused_ms", "_subtask", "is_paused")
@@ -70,7 +69,7 @@ class TaskEventTime:
 
     @property
     def watermark_ms(self) -> int:
-        """The last watermark that the task has generated; the least value before the first."""
+        """The last watermark that the task has generated, or `WATERMARK_MIN` before the first."""
         return WATERMARK_MIN if self._generator is None else self._generator.said_ms
 
     @property
@@ -88,7 +87,7 @@ class TaskEventTime:
         self._now_ms = now
 
     def on_result(self, result: StageResult) -> MonotonyViolated | None:
-        """Process the event times of a stage that read rows; return the violation if they should ascend and do not."""
+        """Process the event times of a stage that read rows. Returns a violation if they should ascend and do not."""
         if self._generator is None:
             return None
         if result.partition_times:
@@ -99,11 +98,11 @@ class TaskEventTime:
         return self._generator.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
 
     def emit(self) -> Watermark | None:
-        """The watermark after a stage that has read rows."""
+        """Return the watermark after a stage that has read rows."""
         return None if self._generator is None else self._generator.emit()
 
     def on_follower(self, follower: Event | SilenceChecked) -> Event | None:
-        """The event to send, now that all stages before the follower have ended."""
+        """Return the event to send, now that all stages before the follower have ended."""
         if isinstance(follower, SilenceChecked):
             return self.generator.on_time(follower.now_ms)
         if isinstance(follower, Watermark) and self._generator is not None:
@@ -128,15 +127,15 @@ class TaskEventTime:
 
     @property
     def long_held_back_by(self) -> EventTimeHold | None:
-        """Return `held_back_by` once it has lasted long enough to be reported."""
+        """The value of `held_back_by` once it has lasted long enough to be reported."""
         hold = self.held_back_by
         return hold if hold is not None and self._now_ms - hold.since_ms >= HELD_BACK_AFTER_MS else None
 
 
 class ProcessingTimers:
-    """The next processing-time timer of a task (Flink's ProcessingTimeService); unused without operators that need it.
+    """The next processing-time timer of a task (Flink's ProcessingTimeService). Unused without operators that need it.
 
-    The engine has the timers, and reports the first with the result of every stage. One timer of the actor runs for it.
+    The engine has the timers, and reports the first with the result of every stage. The actor runs one timer for it.
     """
 
     __slots__ = ("_is_ended", "_next_ms", "_uses_processing_time", "is_due")
@@ -148,11 +147,11 @@ class ProcessingTimers:
         self.is_due = False
 
     def time_of_stage(self, now: int) -> int:
-        """The processing time of a stage that begins `now`; 0 if no operator uses it."""
+        """Return the processing time of a stage that begins `now`, or 0 if no operator uses processing time."""
         return now if self._uses_processing_time else 0
 
     def on_restored(self) -> None:
-        """Fire once: the engine reports restored timers only with a stage."""
+        """Fire once, because the engine reports restored timers only with a stage."""
         self.is_due = self._uses_processing_time
 
     def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
@@ -164,12 +163,12 @@ class ProcessingTimers:
         return [StartTimer(key="processing-time", delay_ms=self._next_ms - now, message=ProcessingTimeDue())]
 
     def on_due(self, now: int) -> None:
-        """Check the first timer: the actor's may be that of a timer which is no longer the first."""
+        """Check whether the first timer is due: the actor's timer may have been started for another one."""
         self.is_due = self._next_ms is not None and self._next_ms <= now
 
     def fire(self) -> None:
         self._next_ms, self.is_due = None, False
 
     def end(self) -> None:
-        """Fire no more: the data has ended (as in Flink)."""
+        """Stop firing, because the data has ended (as in Flink)."""
         self._next_ms, self.is_due, self._is_ended = None, False, True

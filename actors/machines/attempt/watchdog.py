@@ -1,7 +1,7 @@
-"""Decides which stage makes no progress, from observations of the work of an attempt.
+"""Detects stages that make no progress, from observations of the work of an attempt.
 
 Progress means that a Spark task has ended or a Spark job has begun. While a stage runs one long task it shows no
-progress: the timeout must be longer than any one task.
+progress, so the timeout must be longer than any single task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_INTERVAL_MS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Observation:
-    """The last observation of a piece of work: `progress_ms` is the time of its last progress."""
+    """The last observation of a command's work. `progress_ms` is the time of its last progress."""
 
     mark: tuple[int, int, int]
     since_ms: int
@@ -29,7 +29,7 @@ class _Observation:
 
 class StageWatchdog:
     def __init__(self, timeout_ms: int | None) -> None:
-        """Without a timeout the watchdog observes only."""
+        """Without a timeout the watchdog only observes."""
         self._timeout_ms = timeout_ms
         self._observations: dict[int, _Observation] = {}
 
@@ -41,13 +41,13 @@ class StageWatchdog:
         return min(max(self._timeout_ms // _OBSERVATIONS_PER_TIMEOUT, _MIN_INTERVAL_MS), _MAX_INTERVAL_MS)
 
     def observe(self, works: Sequence[WorkProgress], now: int) -> tuple[StageProgress, ...]:
-        """Record the work at `now` (ms); returns it with its times, the oldest first."""
+        """Record the work at `now` (ms). Returns the work with its times, the oldest first."""
         self._observations = {work.piece: self._next(work, now) for work in works}
         stages = (_progress(work, self._observations[work.piece]) for work in works)
         return tuple(sorted(stages, key=lambda stage: stage.since_ms))
 
     def stalled(self, stages: Sequence[StageProgress], now: int) -> SerializedThrowable | None:
-        """The failure of the attempt if one of the observed stages has made no progress for too long."""
+        """Return the failure of the attempt if an observed stage has made no progress for too long."""
         if self._timeout_ms is None:
             return None
         for stage in stages:

@@ -1,4 +1,4 @@
-"""The state machine of checkpoints: their triggers, pending and completed ones, retention.
+"""The state machine of checkpoints: their triggers, pending and completed checkpoints, and retention.
 
-Not here: the part of a single task (`attempt/subtask_checkpoint_coordinator`).
+Not here: a single task's part in a checkpoint (`attempt/subtask_checkpoint_coordinator`).
 """

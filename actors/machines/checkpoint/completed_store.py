@@ -1,7 +1,7 @@
-"""The completed checkpoints of a job, those being written to storage, and the files being deleted.
+"""The completed checkpoints of a job, the checkpoints being written to storage, and the files being deleted.
 
 Mirrors Flink's CompletedCheckpointStore with its SharedStateRegistry and CheckpointsCleaner: a checkpoint is written,
-retained, subsumed; files without references are deleted once, when the cleaner has room for it.
+retained and later subsumed. Files without references are deleted once, when the cleaner has capacity for them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Restore:
 
 
 class CompletedCheckpointStore:
-    """At most `retained` checkpoints, the oldest first; a newer one subsumes the oldest.
+    """Retains at most `retained` checkpoints, oldest first. A newer checkpoint subsumes the oldest.
 
     Until the job's earlier checkpoints are read, no attempt starts and nothing is cleaned up.
     """
@@ -74,7 +74,7 @@ class CompletedCheckpointStore:
         properties: CheckpointProperties | None = None,
         max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS,
     ) -> None:
-        """`properties` are those of the job's checkpoints: when they are discarded."""
+        """`properties` decide when the job's checkpoints are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
         self._job_id = job_id
@@ -111,7 +111,7 @@ class CompletedCheckpointStore:
 
     @property
     def writing(self) -> frozenset[int]:
-        """The checkpoints whose metadata is being written, including those that were aborted meanwhile."""
+        """The ids of checkpoints whose metadata is being written, including checkpoints that were aborted meanwhile."""
         return frozenset(self._writing)
 
     @property
@@ -136,7 +136,7 @@ class CompletedCheckpointStore:
             assert self.registry.references(state_id) == references, state_id
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Retain the checkpoint and return those that it subsumes."""
+        """Retain the checkpoint and return the checkpoints that it subsumes."""
         assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} completes once"
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
@@ -147,7 +147,7 @@ class CompletedCheckpointStore:
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
-        """Empty the store of a job that has ended with `status`; returns the checkpoints that are not deleted."""
+        """Empty the store of a job that has ended with `status`. Returns the checkpoints that are not deleted."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
@@ -156,7 +156,7 @@ class CompletedCheckpointStore:
     def acknowledge(
         self, checkpoint_id: int, state: TaskStateSnapshot | None
     ) -> tuple[TaskStateSnapshot | None, tuple[SharedStateHandle, ...]]:
-        """Return the state with the registered handles, and the files that were written although they existed."""
+        """Return the state with the registered handles, and the redundant files, whose state was already registered."""
         redundant = tuple(
             handle
             for handle in shared_state(state)
@@ -176,14 +176,14 @@ class CompletedCheckpointStore:
         yield write
 
     def written(self, checkpoint_id: int) -> WriteMetadata:
-        """End the write of the metadata, successful or not, and return it."""
+        """Record that the write of the metadata has ended, successfully or not. Returns the write."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
     def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
-        """Retain a complete checkpoint, and dispose of the state that is unused because of it.
+        """Retain a completed checkpoint, and dispose of the state that it makes unused.
 
-        State that any checkpoint from `needed_from` on has acknowledged may still be referred to.
+        State that any checkpoint from `needed_from` onwards has acknowledged may still be referenced.
         """
         self.registry.register(_registered(checkpoint))
         yield from self._release(self.add(checkpoint), needed_from)
@@ -191,7 +191,7 @@ class CompletedCheckpointStore:
     def recover(
         self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
     ) -> Iterator[Dispose]:
-        """Recover the job's earlier checkpoints, the oldest first, and the one from which it started."""
+        """Recover the job's earlier checkpoints, oldest first, and the checkpoint from which the job started."""
         self._is_recovered = True
         if adopted is not None:
             self.adopt(adopted)
@@ -202,12 +202,12 @@ class CompletedCheckpointStore:
             yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
 
     def fail_recovery(self, cause: SerializedThrowable) -> None:
-        """Start without checkpoints because the earlier ones cannot be read; all files stay."""
+        """Start without checkpoints because the earlier ones cannot be read. All their files are retained."""
         self._is_recovered = True
         self._unreadable = cause
 
     def abandon(self) -> None:
-        """Stop all activity: another coordinator leads the job, and nothing may be deleted here."""
+        """Stop all activity: another coordinator leads the job, so this one must not delete anything."""
         self._is_foreign = True
         self._is_recovered = True
         self._writing.clear()
@@ -219,7 +219,7 @@ class CompletedCheckpointStore:
         assert not len(self), "a job starts from another job's checkpoint before it has one"
         self._adopted = checkpoint.checkpoint_id
         if not is_savepoint(checkpoint):
-            # A savepoint is never found as the latest checkpoint, so that it needs no note about the job.
+            # A savepoint is never selected as the latest checkpoint, so it needs no note about the job.
             self._adopted_path = checkpoint.path
             self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
         self.registry.register(_registered(checkpoint))
@@ -234,9 +234,9 @@ class CompletedCheckpointStore:
         attempt_lives: bool,
         needed_from: int,
     ) -> Iterator[Dispose]:
-        """Dispose of state for a checkpoint that has ended: the `exclusive` state is deleted.
+        """Dispose of state for a checkpoint that has ended, including the `exclusive` state.
 
-        A running attempt may refer to its shared state again; an ended one cannot.
+        A running attempt may refer to its shared state again; an ended attempt cannot.
         """
         unneeded: list[Handle] = list(exclusive)
         if attempt_lives and self._closing is ClosingPhase.OPEN:
@@ -250,7 +250,7 @@ class CompletedCheckpointStore:
     def dispose(
         self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
     ) -> Iterator[Dispose]:
-        """Delete these files when the cleaner has room; does nothing without files."""
+        """Delete these files when the cleaner has capacity. Does nothing without files."""
         ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
         if ids or paths or handles:
             yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
@@ -259,7 +259,7 @@ class CompletedCheckpointStore:
         yield from self._cleaner.ended()
 
     def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
-        """Request the checkpoint to start from; `resume_waiting` answers when it is known and no write is pending.
+        """Request the checkpoint to start from. `resume_waiting` responds once it is known and no write is pending.
 
         `path` is the checkpoint of an earlier job, used if this job has no checkpoint of its own.
         """
@@ -268,10 +268,11 @@ class CompletedCheckpointStore:
         )
 
     def close(self, status: JobStatus, *, keep_latest: bool = False, keep_none: bool = False) -> None:
-        """End the store with the job: when writes and deletions have ended, `resume_waiting` cleans up and reports.
+        """Close the store, because the job has ended. After all writes and deletions, `resume_waiting` cleans up and
+        reports.
 
-        Independent of the retention, a stopped job retains its last checkpoint (`keep_latest`), and one that was
-        cancelled together with its checkpoints retains nothing (`keep_none`).
+        Independent of the retention, a stopped job retains its last checkpoint (`keep_latest`), and a job that was
+        cancelled together with its checkpoints retains none (`keep_none`).
         """
         assert self._closing is ClosingPhase.OPEN, "a store is closed once"
         self._status = status
@@ -282,7 +283,7 @@ class CompletedCheckpointStore:
     def resume_waiting(
         self,
     ) -> Iterator[Restore | RestoreStateFailed | ReadMetadata | Dispose | DeleteJob | CheckpointingStopped]:
-        """Take the steps that waited for the end of a write or a deletion."""
+        """Perform the steps that waited for the end of a write or a deletion."""
         if self._writing or not self._is_recovered:
             return
         waiting, self._restores_waiting = self._restores_waiting, []
@@ -307,7 +308,7 @@ class CompletedCheckpointStore:
         assert self._status is not None
         checkpoints, continued = tuple(self), self._continued()
         if self._is_foreign or self._unreadable is not None:
-            # The next coordinator begins with these files.
+            # The next coordinator starts from these files.
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return
         retained = self.shutdown(self._status)
@@ -346,12 +347,12 @@ class CompletedCheckpointStore:
 
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    """True if the checkpoint belongs to the user: it is never discarded."""
+    """True if the checkpoint belongs to the user, so that it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
-    """The shared state that is counted. A savepoint belongs to the user with all its files, which are not shared."""
+    """Return the ids of reference-counted state. The files of a savepoint belong to the user and are not shared."""
     return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)
 
 
@@ -359,8 +360,8 @@ class CheckpointsCleaner:
     """Deletes unneeded files in the background, at most `max_concurrent` deletions at a time.
 
     Mirrors Flink's CheckpointsCleaner. The load includes waiting deletions: the coordinator begins no checkpoint while
-    it is too high. Deletions begin in the order of their requests, so that the oldest checkpoints leave the store
-    first; state without a checkpoint, which comes in many small parts from late tasks, is deleted together.
+    the load is too high. Deletions begin in the order of their requests, so that the oldest checkpoints leave the store
+    first. State without a checkpoint, which late tasks report in many small parts, is deleted together.
     """
 
     def __init__(self, max_concurrent: int) -> None:
@@ -383,7 +384,7 @@ class CheckpointsCleaner:
         self._under_way += 1
 
     def ended(self) -> Iterator[Dispose]:
-        """End a deletion and begin the next one."""
+        """Record the end of a deletion and begin the next one."""
         assert self._under_way > 0, "a deletion ends once"
         self._under_way -= 1
         yield from self._begin()
@@ -426,15 +427,16 @@ class _Entry:
 class SharedStateRegistry:
     """Counts references to shared state, and finds files that are no longer needed.
 
-    A file is written once and acknowledged by many checkpoints. It is registered for each completed checkpoint that
-    refers to it. It is deleted when no retained checkpoint refers to it and a checkpoint newer than its last
-    acknowledgement has completed: until then, an attempt that wrote it for an aborted checkpoint may still refer to it
-    (Flink's SharedStateRegistry since 1.15).
+    A file is written once, acknowledged by many checkpoints, and registered for each completed checkpoint that refers
+    to it. A file is deleted when no retained checkpoint refers to it and a checkpoint newer than its last
+    acknowledgement has completed: until then, an attempt that wrote the file for an aborted checkpoint may still refer
+    to it (Flink's SharedStateRegistry since 1.15).
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        # `release_unused` iterates over these: they are few, while the whole registry is as large as the job's state.
+        # `release_unused` iterates over these few states, not over the whole registry, which is as large as the job's
+        # state.
         self._unreferenced: dict[str, None] = {}
 
     def __contains__(self, handle: SharedStateHandle) -> bool:
@@ -444,9 +446,9 @@ class SharedStateRegistry:
         return self._entries[state_id].references if state_id in self._entries else 0
 
     def acknowledge(self, checkpoint_id: int, handle: SharedStateHandle) -> SharedStateHandle:
-        """Register a reference by a checkpoint that may complete; returns the handle that is used for the state.
+        """Register a reference by a checkpoint that may complete. Returns the handle that is used for the state.
 
-        It is another handle if the state is known already; then the file that was written again is not needed.
+        If the state is already known, its first handle is returned, and the file that was written again is not needed.
         """
         entry = self._entries.get(handle.state_id)
         if entry is None:
@@ -459,12 +461,12 @@ class SharedStateRegistry:
         return self._entries[handle.state_id].handle
 
     def adopt(self, checkpoint_id: int, handles: Iterable[SharedStateHandle]) -> None:
-        """Register files that belong to another job: they are referred to, and never discarded."""
+        """Register files of another job. They are referenced, and never discarded."""
         for handle in handles:
             self._enter(_Entry(handle=handle, last_used=checkpoint_id, owned=False))
 
     def register(self, state_ids: Iterable[str]) -> None:
-        """Count a complete checkpoint that refers to these states. Each id occurs once."""
+        """Count a completed checkpoint that refers to these states. Each id occurs once."""
         for state_id in state_ids:
             self._entries[state_id].references += 1
             self._unreferenced.pop(state_id, None)
@@ -480,10 +482,10 @@ class SharedStateRegistry:
     def release_unused(
         self, completed_id: int | None = None, among: Iterable[str] | None = None
     ) -> tuple[SharedStateHandle, ...]:
-        """Forget the states that are unneeded once `completed_id` is complete (`None`: no checkpoint will follow).
+        """Remove the states that are unneeded once `completed_id` is complete (`None`: no checkpoint will follow).
 
-        Returns the handles to delete. A caller that knows which states have changed since the last call passes them as
-        `among`; each id once.
+        Returns the handles to delete. A caller that knows which states have changed since the last call passes their
+        ids, each once, as `among`.
         """
         unused = [
             state_id

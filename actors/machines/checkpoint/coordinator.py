@@ -1,13 +1,13 @@
 """The state machine of a CheckpointCoordinator: begins checkpoints, collects acknowledgements, completes or aborts
-them.
+checkpoints.
 
-Mirrors Flink's CheckpointCoordinator. Clocks, ids, refs and storage may not be used here. An id is drawn outside and
-returns as an event; the metadata is written and added to the store outside and returns as an event, with which the
-checkpoint is complete. Once the write is requested the checkpoint cannot be aborted any more; the store decides. Late,
-duplicate and unknown messages are ordinary and end in `Ignore`.
+Mirrors Flink's CheckpointCoordinator. This module must not use clocks, ids, refs or storage. The actor draws an id,
+which returns as an event. The actor writes the metadata and adds it to the store; the event that follows makes the
+checkpoint complete. After the write has been requested the checkpoint can no longer be aborted; the store decides.
+Late, duplicate and unknown messages are expected and end in `Ignore`.
 
 The methods follow the life of a checkpoint, from the drawn id to its end, which is reported once to the tasks, to the
-requester and to listeners. `trigger.py` has the steps before it, `completed_store.py` the completed ones.
+requester and to listeners. `trigger.py` has the earlier steps, `completed_store.py` the completed checkpoints.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ EventOfCheckpoint = (
     | FinalCheckpointRetryDue
     | StopCheckpointRequest
 )
-"""The events of one checkpoint: if handling one raises an error, the checkpoint is aborted. After any other error the
-coordinator cannot continue: its state would differ from the store or from the attempts of the job.
+"""The events of one checkpoint: if handling an event raises an error, its checkpoint is aborted. After any other error
+the coordinator cannot continue, because its state would differ from the store or from the attempts of the job.
 """
 _GIVEN_UP = frozenset(
     {
@@ -114,11 +114,11 @@ _GIVEN_UP = frozenset(
         CheckpointDeclineReason.SUBSUMED,
     }
 )
-"""The reasons for which the coordinator aborts checkpoints that have not failed."""
+"""The reasons for which the coordinator aborts checkpoints without counting a failure."""
 
 
 class CheckpointCoordinatorMachine:
-    """The coordinator of one job; it outlives restarts of the tasks, and so do the ids that it has used."""
+    """The coordinator of one job. It outlives restarts of the tasks, and never reuses a checkpoint id."""
 
     def __init__(
         self,
@@ -136,8 +136,7 @@ class CheckpointCoordinatorMachine:
         self.shut_down_with: JobStatus | None = None
         self._is_fenced = False
 
-    # --- for the actor and tests
-    # --------------------------------------------------------------------------------------
+    # For the actor and tests
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
@@ -183,7 +182,7 @@ class CheckpointCoordinatorMachine:
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
-            # First the events that every task sends with every checkpoint: a match tests class by class.
+            # Events that every task sends with every checkpoint come first, because a match tests class by class.
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 yield from self._on_answer(event, now)
             case events.TasksChanged():
@@ -238,7 +237,7 @@ class CheckpointCoordinatorMachine:
             case _:
                 assert_never(event)
 
-    # --- tasks -------------------------------------------------------------------------------------------------------
+    # Tasks
 
     def _on_task_state(self, event: CoordinatedTaskStateChanged, now: int) -> Effects:
         if event.attempt not in self._state.tasks:
@@ -250,13 +249,12 @@ class CheckpointCoordinatorMachine:
     def _replace_tasks(self, tasks: tuple[PlannedTask, ...], reason: CheckpointDeclineReason, now: int) -> Effects:
         yield from self._trigger.forget_final()
         yield from self._abort_all(reason, now)
-        # Attempts that were replaced must not complete a checkpoint: new ones start from the latest complete one.
+        # Replaced attempts must not complete a checkpoint: the new attempts start from the latest completed one.
         self._state.tasks.replace_tasks(tasks)
         yield from self._trigger.on_tasks_changed(now)
         yield from self._trigger.resume(now)
 
-    # --- beginning
-    # ---------------------------------------------------------------------------------------------------
+    # Beginning
 
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
         self._state.pendings.use_id(event.checkpoint_id)
@@ -338,7 +336,7 @@ class CheckpointCoordinatorMachine:
         yield from self._finish(pending, now)
         yield from self._trigger.resume(now)
 
-    # --- answers of tasks ---------------------------------------------------------------------------------------------
+    # Responses of tasks
 
     def _on_answer(self, event: AcknowledgeCheckpoint | DeclineCheckpoint, now: int) -> Effects:
         if event.job_id != self._job_id:
@@ -421,8 +419,7 @@ class CheckpointCoordinatorMachine:
             needed_from=self._state.pendings.needed_from(self._state.completed.latest_id),
         )
 
-    # --- completed or aborted
-    # -----------------------------------------------------------------------------------------
+    # Completed or aborted
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
         pending = self._state.pendings.get(event.checkpoint_id)
@@ -444,7 +441,7 @@ class CheckpointCoordinatorMachine:
         pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
-                # A savepoint that was aborted while it was written: no one may find it.
+                # The savepoint was aborted while it was being written, so it must not be found.
                 yield from self._state.completed.dispose(checkpoints=(event.path,))
             case MetadataWriteFailed() if pending is None:
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was aborted before its metadata failed")
@@ -464,10 +461,10 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.resume(now)
 
     def _complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
-        """Complete the checkpoint: its metadata is durable, and it is in the store, so it can no longer fail."""
+        """Complete the checkpoint. It can no longer fail, because its metadata is durable and it is in the store."""
         checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
         if properties.can_be_subsumed and checkpoint_id < self._state.completed.latest_id:
-            # It was added to the store after one that subsumes it.
+            # The checkpoint was added to the store after a newer one that subsumes it.
             yield from self._abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
             yield from self._state.completed.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
             yield from self._trigger.resume(now)
@@ -475,8 +472,8 @@ class CheckpointCoordinatorMachine:
         self._state.pendings.remove(pending)
         yield CancelTimer(key=pending.timer)
         self._state.failures.succeed(checkpoint_id)
-        # A savepoint belongs to the user: a job that starts from it commits its output, and this job commits it with
-        # its next checkpoint.
+        # A savepoint belongs to the user: a job that starts from it commits its output, and this job commits the same
+        # output with its next checkpoint.
         is_retained = self._state.retains(properties)
         if is_retained:
             for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
@@ -519,14 +516,14 @@ class CheckpointCoordinatorMachine:
     ) -> Effects:
         """Abort the checkpoint, because a task declined it (`by_task`) or for a reason of the coordinator.
 
-        One that is being added to the store is not aborted: only the store decides whether it completes, and the next
-        coordinator relies on that.
+        A checkpoint that is being added to the store is not aborted: only the store decides whether it completes, and
+        the next coordinator relies on that.
         """
         if self._state.completed.is_being_added(pending.checkpoint_id):
             yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
             return
-        # In a task the barrier of any newer checkpoint may overtake this one; elsewhere only those that may subsume
-        # it.
+        # In a task the barrier of any newer checkpoint may overtake this one. In the coordinator only a checkpoint
+        # that may subsume it does.
         is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
         assert pending.properties.can_be_subsumed or not is_overtaken
         self._state.pendings.remove(pending)
@@ -581,7 +578,7 @@ class CheckpointCoordinatorMachine:
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_retried(self, pending: PendingCheckpoint) -> bool:
-        """True if the checkpoint was to stop attempts that have ended: the stop waits for their successors."""
+        """True if the checkpoint was to stop attempts that have ended: the stop waits for the new attempts."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id
         return is_needed and final.begun != pending.checkpoint_id
@@ -600,7 +597,7 @@ class CheckpointCoordinatorMachine:
         return None if exceeded is None else f"{exceeded}, the last one"
 
     def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
-        """Abort the checkpoint, or the request for one, because handling its event has raised an error."""
+        """Abort the checkpoint, or the request for it, because handling its event has raised an error."""
         if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
             failure = self._state.tasks.failure_of(
                 event.attempt, CheckpointDeclineReason.EXCEPTION, serialize_error(error)
@@ -624,8 +621,7 @@ class CheckpointCoordinatorMachine:
         awaited_id = isinstance(event, events.CheckpointIdDrawn | CheckpointIdsNotDrawn)
         yield from self._trigger.recover(failure, now, awaited_id=awaited_id)
 
-    # --- restoring and ending
-    # ----------------------------------------------------------------------------------------
+    # Restoring and ending
 
     def _on_store(self, event: CheckpointsRecovered | CheckpointsNotRecovered | CheckpointLeadershipLost) -> Effects:
         match event:
@@ -635,7 +631,7 @@ class CheckpointCoordinatorMachine:
             case CheckpointsNotRecovered(cause=cause):
                 self._state.completed.fail_recovery(cause)
             case CheckpointLeadershipLost():
-                # Pending checkpoints may or may not complete in the store: the tasks are not notified of either.
+                # Pending checkpoints may or may not complete in the store, so the tasks are notified of neither.
                 self._is_fenced = True
                 self._state.pendings.forget_all()
                 self._state.completed.abandon()

@@ -1,4 +1,4 @@
-"""Events and effects of the CheckpointCoordinator: messages, and values that its actor derives from or performs."""
+"""Events and effects of the CheckpointCoordinator: messages, and values that its actor derives or performs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksChanged:
-    """The job has these attempts, which replace all former ones; `operators` describe the rescaled job."""
+    """The job has these attempts, which replace all former attempts. `operators` describe the rescaled job."""
 
     tasks: tuple[PlannedTask, ...]
     operators: tuple[OperatorMetadata, ...] | None = None
@@ -34,7 +34,7 @@ class TasksChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested:
-    """A checkpoint is requested; its result is reported under the `request_id`, if there is one."""
+    """A checkpoint is requested. Its result is reported under the `request_id`, if there is one."""
 
     properties: CheckpointProperties
     is_periodic: bool = False
@@ -43,7 +43,7 @@ class TriggerRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointIdDrawn:
-    """The counter has answered `DrawCheckpointId`."""
+    """The counter has returned the id that `DrawCheckpointId` requested."""
 
     checkpoint_id: int
 
@@ -92,14 +92,14 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
-    """Draw a unique id and answer with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
+    """Draw a unique id and reply with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMetadata:
-    """Write the metadata of the checkpoint and answer with `MetadataWritten` or `MetadataWriteFailed`.
+    """Write the metadata of the checkpoint and reply with `MetadataWritten` or `MetadataWriteFailed`.
 
-    If it `is_retained`, the checkpoint is added to the store too, so that the next coordinator finds it.
+    If `is_retained`, the checkpoint is also added to the store, so that the next coordinator finds it.
     """
 
     checkpoint: CompletedCheckpoint
@@ -109,7 +109,7 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job and answer with `MetadataRead`."""
+    """Read the checkpoint of an earlier job and reply with `MetadataRead`."""
 
     version: int
     path: str
@@ -118,10 +118,10 @@ class ReadMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispose:
-    """Delete checkpoints and state without references and answer with `Disposed`.
+    """Delete checkpoints and state without references and reply with `Disposed`.
 
-    In the order of the fields: first the entries in the store (`retained`, by ids), then the checkpoints, then the
-    state, so that no entry or checkpoint ever refers to deleted state.
+    The store entries (`retained`, by ids) are deleted first, then the checkpoints, then the state, so that no entry or
+    checkpoint ever refers to deleted state.
     """
 
     retained: tuple[int, ...] = ()
@@ -131,10 +131,11 @@ class Dispose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
+    """Remove the job's entries from the store, delete its folder, and reply with `Disposed`. Nothing of the job is
+    retained.
 
-    `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
-    beside that checkpoint then states that the published output goes beyond it.
+    `continued` is the checkpoint of an earlier job from which this job started, if this job has completed a checkpoint
+    since. A note next to that checkpoint then states that output beyond it has been published.
     """
 
     continued: str | None = None
@@ -142,17 +143,17 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDeclined:
-    """Log that a request was declined, with the cause if something failed."""
+    """Log that a request was declined, with the cause if an error occurred."""
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
     blocking: tuple[PlannedTask, ...] = ()
-    """The tasks that do not run, for NOT_ALL_REQUIRED_TASKS_RUNNING."""
+    """The tasks that do not run, for the reason NOT_ALL_REQUIRED_TASKS_RUNNING."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFailed:
-    """Log that handling an event has raised an error; `cost` states its consequence."""
+    """Log that handling an event has raised an error. `cost` states the consequence."""
 
     event: str
     error: Exception
@@ -166,7 +167,7 @@ class LateAcknowledgement(Ignore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerMasterHooks:
-    """Run the master hooks for a checkpoint and answer with `MasterHooksTriggered` or `MasterHookFailed`."""
+    """Run the master hooks for a checkpoint and reply with `MasterHooksTriggered` or `MasterHookFailed`."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -174,7 +175,7 @@ class TriggerMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMasterHooks:
-    """Restore the master hooks and answer with `MasterHooksRestored` or `MasterHookRestoreFailed`.
+    """Restore the master hooks and reply with `MasterHooksRestored` or `MasterHookRestoreFailed`.
 
     Without a `checkpoint_id` the job starts from the beginning, and the hooks are reset.
     """
@@ -190,7 +191,7 @@ class CloseMasterHooks:
 
 
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
-"""Messages to the statistics; the actor merges acknowledgements into one."""
+"""Messages to the checkpoint statistics. The actor merges several acknowledgements into one message."""
 
 ToJobMaster = (
     SnapshotOperatorCoordinators

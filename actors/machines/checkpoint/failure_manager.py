@@ -1,8 +1,8 @@
 """Decides when failed checkpoints fail the job.
 
-Mirrors Flink's CheckpointFailureManager: checkpoints aborted by the cluster or the coordinator are not counted, one
-checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable. In
-addition to Flink's one number a cause may have its own: its failures are counted separately.
+Mirrors Flink's CheckpointFailureManager. Checkpoints that the cluster or the coordinator aborted are not counted, a
+checkpoint is counted once, and a success resets the count. The job fails when more checkpoints fail in a row than are
+tolerable. In addition to Flink's single limit, a cause may have its own limit, and its failures are counted separately.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COUNTED = frozenset(
         CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE,
     }
 )
-"""The reasons why a checkpoint failed that should have succeeded: those that Flink counts since 1.16."""
+"""The reasons that count as failures, as in Flink since 1.16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """More failures in a row than `tolerable`: for one cause with its own number, or (`None`) for all others."""
+    """The exceeded limit: `tolerable` failures in a row for one `reason`, or (`None`) for all without a limit."""
 
     tolerable: int
     reason: CheckpointFailureReason | None = None
@@ -42,7 +42,7 @@ class ExceededLimit:
 
 @dataclass(slots=True)
 class _Count:
-    """Checkpoints that have failed since the last success, and their limit."""
+    """The checkpoints that have failed since the last success, and their limit."""
 
     limit: ExceededLimit
     failed: set[int] = field(default_factory=set)
@@ -55,10 +55,11 @@ class CheckpointFailureManager:
         self._last_succeeded: int | None = None
         self._never_begun = 0
         self._same: dict[Hashable, tuple[int, int]] = {}
-        """The number of equal failures since the last success, and when the first of them occurred."""
+        """For each kind of failure, how often it has occurred since the last success, and when it first occurred (ms).
+        """
 
     def repeated(self, failure: CheckpointFailure, now: int) -> CheckpointFailure:
-        """Return the failure with the number of equal ones since a checkpoint last completed, itself included."""
+        """Return the failure with the number of equal failures since the last completed checkpoint, itself included."""
         cause = failure.cause and (failure.cause.type_name, without_numbers(failure.cause.message))
         key = (failure.reason, failure.task_name, cause)
         times, since_ms = self._same.pop(key, (0, now))
@@ -68,9 +69,10 @@ class CheckpointFailureManager:
         return replace(failure, times=times + 1, since_ms=since_ms)
 
     def fail(self, checkpoint_id: int | None, reason: CheckpointDeclineReason) -> ExceededLimit | None:
-        """Record a failure; returns the limit if it is exceeded. The counts are then reset.
+        """Record a failure. Returns the limit if it is exceeded, and then resets the counts.
 
-        A failure after a newer success does not count. A checkpoint that could not begin has no id.
+        A failure of a checkpoint older than the last success is not counted. A checkpoint that could not begin has no
+        id.
         """
         if checkpoint_id is None:
             self._never_begun -= 1

@@ -1,11 +1,12 @@
-"""The phase of the checkpoint with which a job ends, and its requesters.
+"""The phase of the final checkpoint, with which a job ends, and the requests for it.
 
-It is requested at the end of the input and by the stop of a job (Flink's stop-with-savepoint). At the end of the input
-it is retried until it succeeds, since the job cannot end without it; a stop fails with it, and the job continues.
+The final checkpoint is requested at the end of the input and when a job is stopped (Flink's stop-with-savepoint). At
+the end of the input it is retried until it succeeds, because the job cannot end without it. A stop fails if the
+checkpoint fails, and the job continues.
 
 Flink fails the job if a task declines that savepoint, because its tasks wait after the barrier for a savepoint that
-will never complete (FLINK-12858, CheckpointFailureManager). Here the tasks are notified that it was aborted and
-continue to read. A job whose sources were drained is restarted, because these have announced their end.
+will never complete (FLINK-12858, CheckpointFailureManager). Here the tasks are notified of the abort and continue to
+read. A job whose sources were drained is restarted, because they have announced their end.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FINAL_MOVES: dict[FinalPhase, tuple[FinalPhase, ...]] = {
 
 
 class FinalCheckpoint:
-    """The final checkpoint of one coordinator, whose trigger reports its begin and its end."""
+    """The final checkpoint of one coordinator. `CheckpointTrigger` reports when it begins and ends."""
 
     def __init__(self) -> None:
         self.phase = FinalPhase.NOT_REQUESTED
@@ -59,12 +60,12 @@ class FinalCheckpoint:
 
     @property
     def begun(self) -> int | None:
-        """The id of the checkpoint from its begin until it is aborted. Its properties do not change in that time."""
+        """The id of the checkpoint, from its begin until it is aborted. Its properties do not change in that time."""
         return self._begun
 
     @property
     def keeps_checkpoint(self) -> bool:
-        """True if a stop has completed a checkpoint, which must be retained; a savepoint is retained anyway."""
+        """True if a stop has completed a checkpoint, which must be retained. A savepoint is retained anyway."""
         return self.phase is FinalPhase.COMPLETED and self._stop is not None and self._stop.target_location is None
 
     @property
@@ -85,12 +86,12 @@ class FinalCheckpoint:
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
-        """Request the checkpoint for the end of the input; return True if this is the first request."""
+        """Request the checkpoint for the end of the input. Returns True if this is the first request."""
         self._at_end_of_data = True
         return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request the checkpoint for a stop, one at a time; return True if this is the first request."""
+        """Request the checkpoint for a stop, one at a time. Returns True if this is the first request."""
         self._stop = self._stop or stop
         return self._request()
 
@@ -102,18 +103,18 @@ class FinalCheckpoint:
         self.move(FinalPhase.COMPLETED)
 
     def decline(self) -> None:
-        """Return a declined request to its requesters, unless these have cancelled it meanwhile."""
+        """Make a declined request due again, unless its requesters have cancelled it meanwhile."""
         if self.phase is FinalPhase.REQUESTED:
             self.move(FinalPhase.WANTED if self.is_needed else FinalPhase.NOT_REQUESTED)
 
     def fail(self) -> StopCheckpointRequest | None:
-        """Abort the checkpoint; return the stop that fails with it."""
+        """Record that the checkpoint was aborted. Returns the stop that fails because of this."""
         stop, self._stop, self._begun = self._stop, None, None
         self.move(FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED)
         return stop
 
     def forget_attempts(self) -> None:
-        """Forget the end of the input, which ended attempts have reported. A stop waits for their successors."""
+        """Forget the end of the input, which ended attempts have reported. A stop waits for the new attempts."""
         self._at_end_of_data = False
         self._begun = None
         if self._stop is None:
@@ -122,7 +123,7 @@ class FinalCheckpoint:
             self.move(FinalPhase.WANTED)
 
     def forget_stop(self) -> StopCheckpointRequest | None:
-        """Abandon the stop, because the job continues or ends otherwise; return the stop that fails with that."""
+        """Abandon the stop, because the job continues or ends otherwise. Returns the stop, which fails."""
         stop, self._stop = self._stop, None
         return None if self.phase is FinalPhase.COMPLETED else stop
 

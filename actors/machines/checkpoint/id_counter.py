@@ -1,7 +1,7 @@
-"""Checkpoint ids: a counter in the store; some ids are drawn ahead of their use.
+"""Checkpoint ids: a counter in the store, from which several ids are drawn in advance.
 
-A new coordinator of the job continues after the ids that were drawn (Flink's ZooKeeperCheckpointIDCounter, which draws
-one at a time).
+A new coordinator of the job continues after the ids that were drawn. Follows Flink's ZooKeeperCheckpointIDCounter,
+which draws one id at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from flykka.messages.control.checkpoint_coordination import CheckpointIds
 
 DRAWN_AT_ONCE = 8
-"""The number of ids drawn together: the next coordinator skips at most this many."""
+"""The number of ids drawn together. The next coordinator skips at most this many."""
 
 
 class DrawnCheckpointIds:
@@ -31,16 +31,16 @@ class DrawnCheckpointIds:
         return len(self._ids) <= DRAWN_AT_ONCE // 2
 
     def add(self, ids: CheckpointIds) -> None:
-        """Add drawn ids. Ids only grow: if draws are answered out of order, some stay unused."""
+        """Add drawn ids. Ids only grow: if draws are answered out of order, some ids stay unused."""
         end = ids.first + ids.count
         self._ids.extend(range(max(ids.first, self.next_drawn), end))
         self._last = max(self._last, end - 1)
 
     def skip_to(self, checkpoint_id: int) -> None:
-        """Use no id below this one: the job starts from a checkpoint that has used them."""
+        """Discard ids below this one, because the job starts from a checkpoint that has used them."""
         while self._ids and self._ids[0] < checkpoint_id:
             self._ids.popleft()
 
     def next_id(self) -> int | None:
-        """Use the next id; `None` if all are used."""
+        """Remove and return the next id, or `None` if all are used."""
         return self._ids.popleft() if self._ids else None

@@ -1,6 +1,6 @@
-"""States that master hooks get back when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
+"""Restores the states of master hooks when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
 
-The hooks run outside: the checkpoint to start from is reported only after they have run.
+The actor runs the hooks. The checkpoint to start from is reported only after they have run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Effects = Iterator[RestoreState | RestoreStateFailed | RestoreMasterHooks | Igno
 
 
 class MasterHookRestores:
-    """The hooks by identifier, and the answers that wait for them."""
+    """The identifiers of the hooks, and the replies that wait until the hooks are restored."""
 
     def __init__(self, job_id: JobId, identifiers: Sequence[str]) -> None:
         self._job_id = job_id
@@ -32,7 +32,7 @@ class MasterHookRestores:
         self._waiting: dict[int, Restore] = {}
 
     def restore(self, answer: Restore) -> Effects:
-        """Restore the hooks, and then answer with the checkpoint to start from. Without one the hooks are reset."""
+        """Restore the hooks, then reply with the checkpoint to start from. Without one the hooks are reset."""
         checkpoint = answer.checkpoint
         states = () if checkpoint is None else checkpoint.master_states
         if not self.identifiers or (checkpoint is not None and not states):
@@ -44,7 +44,7 @@ class MasterHookRestores:
             return
         self._waiting[answer.version] = answer
         by_name = {state.identifier: state for state in states}
-        # Hooks with state come first, in the order of the checkpoint; the others get no state.
+        # Hooks with state come first, in the order of the checkpoint. The other hooks get no state.
         with_state = [name for name in by_name if name in self.identifiers]
         names = (*with_state, *(name for name in self.identifiers if name not in by_name))
         yield RestoreMasterHooks(

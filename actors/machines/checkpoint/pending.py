@@ -1,4 +1,4 @@
-"""Pending checkpoints, which have begun and are not complete, and the memory of those that have ended recently.
+"""Pending checkpoints, which have begun and are not complete, and a record of recently ended checkpoints.
 
 Mirrors Flink's PendingCheckpoint. The ids of recent checkpoints and the attempts that acknowledged them distinguish
 late acknowledgements from duplicates (Flink's recentPendingCheckpoints).
@@ -34,7 +34,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Ope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """An attempt and its part in checkpoints: only sources are triggered, some do not acknowledge or commit."""
+    """An attempt and its part in checkpoints: only sources are triggered, and some do not acknowledge or commit."""
 
     attempt: ExecutionAttemptId
     vertex_id: JobVertexId
@@ -65,10 +65,11 @@ class CheckpointPlan:
 
 
 class CheckpointPlanCalculator:
-    """Plans checkpoints: the tasks that one triggers, waits for and commits to.
+    """Plans checkpoints: the tasks to trigger, to wait for and to commit to.
 
-    Mirrors Flink's DefaultCheckpointPlanCalculator: a task that has FINISHED counts as acknowledged, every other one
-    has to be RUNNING. States arrive one by one and are counted, so that `can_trigger` need not iterate over all tasks.
+    Mirrors Flink's DefaultCheckpointPlanCalculator: a task that has FINISHED counts as acknowledged, and every other
+    task has to be RUNNING. States arrive one by one and are counted, so that `can_trigger` need not iterate over all
+    tasks.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class CheckpointPlanCalculator:
 
     @property
     def can_trigger(self) -> bool:
-        """True if there are tasks, each one runs or has finished, and at least one runs."""
+        """True if there are tasks, every task is running or has finished, and at least one is running."""
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
@@ -114,7 +115,7 @@ class CheckpointPlanCalculator:
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
-        """The attempts that still run; the others have ended or were replaced."""
+        """Return the attempts that are still running; the others have ended or were replaced."""
         return tuple(
             attempt
             for attempt in attempts
@@ -122,7 +123,7 @@ class CheckpointPlanCalculator:
         )
 
     def calculate(self) -> CheckpointPlan:
-        """The plan of a checkpoint that begins now; `can_trigger` must hold."""
+        """Return the plan of a checkpoint that begins now. `can_trigger` must hold."""
         assert self.can_trigger, "a checkpoint is planned only when its tasks run"
         tasks = self._tasks.values()
         running = [task for task in tasks if task.state is ExecutionState.RUNNING]
@@ -151,7 +152,7 @@ RECENT_CHECKPOINTS = 16
 
 
 class TaskAcknowledgeResult(Enum):
-    """The result of an acknowledgement: awaited, a duplicate, for another checkpoint, or too late."""
+    """The result of an acknowledgement: awaited, a duplicate, for an unknown checkpoint, or too late."""
 
     SUCCESS = auto()
     DUPLICATE = auto()
@@ -178,7 +179,7 @@ PENDING_MOVES: dict[PendingPhase, tuple[PendingPhase, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedJob:
-    """The description of a job in its checkpoints: another program may know the job only from it."""
+    """The description of a job in its checkpoints, from which another program can identify the job."""
 
     job_id: JobId
     name: str = ""
@@ -189,8 +190,8 @@ class CoordinatedJob:
 class PendingCheckpoint:
     """A pending checkpoint: the tasks that have acknowledged, and their states.
 
-    `built_on` is the latest checkpoint that was complete when this one began, or 0: its tasks may refer to the state of
-    that one.
+    `built_on` is the latest completed checkpoint when this one began, or 0. The tasks may refer to the state of that
+    checkpoint.
     """
 
     def __init__(
@@ -218,7 +219,8 @@ class PendingCheckpoint:
         self._awaited = {task.attempt: task for task in plan.to_wait_for}
         self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
         self.size_bytes = self.incremental_bytes = 0
-        """The size of all acknowledged state, and of the part that was written for this checkpoint."""
+        """The size of all acknowledged state, and the size of the part that was written for this checkpoint, in bytes.
+        """
 
     @property
     def timer(self) -> str:
@@ -234,7 +236,7 @@ class PendingCheckpoint:
 
     @property
     def has_reached_tasks(self) -> bool:
-        """True if tasks may have received its trigger or barrier."""
+        """True if tasks may have received the checkpoint's trigger or barrier."""
         return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)
 
     @property
@@ -243,12 +245,12 @@ class PendingCheckpoint:
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
-        """Add the states of the operator coordinators; the master hooks run next."""
+        """Add the states of the operator coordinators. The master hooks run next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.MASTER_HOOKS)
         self._coordinators = states
 
     def set_master_states(self, states: tuple[MasterState, ...]) -> None:
-        """Add the states of the master hooks; the tasks are triggered next."""
+        """Add the states of the master hooks. The tasks are triggered next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.TASKS)
         self._master_states = states
 
@@ -270,7 +272,7 @@ class PendingCheckpoint:
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
-        """The checkpoint to write, its subtasks in the order of the plan."""
+        """Return the checkpoint to write, with its subtasks in the order of the plan."""
         assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.METADATA)
         finished = (_entry(task, None) for task in self.plan.finished)
@@ -295,11 +297,11 @@ class PendingCheckpoint:
         return tuple(event for event in self._events if event.operator_id == operator_id)
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
-        """The state that is deleted if the checkpoint is aborted."""
+        """Return the state that is deleted if the checkpoint is aborted."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
 
     def expired(self, timeout_ms: int) -> CheckpointFailure:
-        """Return the failure of a checkpoint that took too long: it names the first task that has not acknowledged."""
+        """Return the failure of a checkpoint that took too long. It names the first task that has not acknowledged."""
         missing = tuple(self._awaited.values()) if self.phase is PendingPhase.TASKS else ()
         if not missing:
             phase = self.phase.name.lower().replace("_", " ")
@@ -323,7 +325,7 @@ class PendingCheckpoint:
 
 @dataclass(slots=True)
 class _Recent:
-    """An ended checkpoint: its acknowledgements, and late state that was discarded."""
+    """An ended checkpoint: the attempts that acknowledged it, and the late state that was discarded."""
 
     acknowledged: frozenset[ExecutionAttemptId]
     discarded: set[str] = field(default_factory=set)
@@ -339,15 +341,15 @@ class PendingCheckpoints:
         return len(self._pending)
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Iterate over the pending checkpoints; some may end during the iteration."""
+        """Iterate over a copy of the pending checkpoints, because some may end during the iteration."""
         return iter(tuple(self._pending.values()))
 
     def needed_from(self, completed_id: int) -> int:
-        """The first checkpoint whose state is needed when `completed_id` is complete: other pending ones may need it,
-        too.
+        """Return the first checkpoint whose state is still needed when `completed_id` is complete.
 
-        One that began earlier may refer to state that the latest checkpoint had then and `completed_id` does not have:
-        state that was being written again when the attempt was notified that it was complete already.
+        Another pending checkpoint may have begun earlier. It may refer to state that the latest checkpoint had at that
+        time and `completed_id` does not have: state that an attempt was writing again when it was notified of that
+        completion.
         """
         staying = (
             each.built_on
@@ -375,11 +377,11 @@ class PendingCheckpoints:
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:
-        """Remove a checkpoint that is complete or was aborted, and remember the attempts that have acknowledged it."""
+        """Remove a completed or aborted checkpoint, and remember the attempts that have acknowledged it."""
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
-            # The one that ended first, whatever its id: a savepoint may outlive many checkpoints.
+            # This is the checkpoint that ended first, whatever its id: a savepoint may outlive many checkpoints.
             del self._recent[next(iter(self._recent))]
 
     def forget_all(self) -> None:

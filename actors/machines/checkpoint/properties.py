@@ -1,4 +1,4 @@
-"""Properties of checkpoints: their kind, and when a completed one is discarded.
+"""Properties of checkpoints: their type, and when a completed checkpoint is discarded.
 
 Mirrors Flink's CheckpointProperties and CheckpointRetentionPolicy.
 """
@@ -20,14 +20,14 @@ DISCARDED_WHEN: dict[ExternalizedCheckpointRetention, frozenset[JobStatus]] = {
     ),
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: frozenset({JobStatus.FINISHED}),
 }
-"""The final states of a job in which its completed checkpoints are deleted."""
+"""The final states of a job in which its completed checkpoints are deleted, for each retention policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """The kind of a checkpoint, and when it is deleted once it is complete.
+    """The type of a checkpoint, and when it is deleted once it is complete.
 
-    A `forced` one ignores the limit of concurrent checkpoints and the pause between them.
+    A `forced` checkpoint ignores the limit of concurrent checkpoints and the pause between them.
     """
 
     options: CheckpointOptions = field(default_factory=CheckpointOptions)
@@ -37,7 +37,7 @@ class CheckpointProperties:
 
     @property
     def is_savepoint(self) -> bool:
-        """True if the checkpoint belongs to the user, and is never deleted here."""
+        """True if the checkpoint belongs to the user, so that it is never deleted here."""
         return self.options.snapshot_type is SnapshotType.SAVEPOINT
 
     @property
@@ -57,13 +57,13 @@ def for_checkpoint(
     forced: bool = False,
     is_full: bool = False,
 ) -> CheckpointProperties:
-    """The properties of a checkpoint, which may have to wait for its turn, and is deleted when it is not needed."""
+    """Return the properties of a checkpoint that may have to wait for its turn and is deleted when it is not needed."""
     options = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT if is_full else SnapshotType.CHECKPOINT)
     return CheckpointProperties(options=options, forced=forced, discarded_when=DISCARDED_WHEN[retention])
 
 
 def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:
-    """The properties of a savepoint, taken while the job continues. Its requester deletes it."""
+    """Return the properties of a savepoint, taken while the job continues. Its requester deletes it."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location)
     return _kept(options, forced=forced)
 
@@ -71,7 +71,7 @@ def for_savepoint(target_location: str | None = None, *, forced: bool = True) ->
 def for_sync_savepoint(
     target_location: str | None = None, *, drain: bool = False, forced: bool = True
 ) -> CheckpointProperties:
-    """The properties of the savepoint with which a job is stopped."""
+    """Return the properties of the savepoint with which a job is stopped."""
     options = CheckpointOptions(
         snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location, is_final=True, drain=drain
     )
@@ -79,15 +79,15 @@ def for_sync_savepoint(
 
 
 def for_final_checkpoint(*, drain: bool = False) -> CheckpointProperties:
-    """The properties of the checkpoint with which a job ends, at the end of its input or by a stop."""
+    """Return the properties of the checkpoint with which a job ends, at the end of its input or by a stop."""
     return CheckpointProperties(options=CheckpointOptions(is_final=True, drain=drain), forced=True)
 
 
 def with_alignment(properties: CheckpointProperties, settings: CheckpointingSettings) -> CheckpointProperties:
-    """The properties with the alignment of barriers that the job's settings require (CheckpointOptions.forConfig).
+    """Return the properties with the barrier alignment that the job's settings require (CheckpointOptions.forConfig).
 
-    Savepoints are aligned, so that they may be restored with any parallelism, and so is the last checkpoint of a job:
-    overtaken batches would be processed after the barrier, when its tasks no longer read.
+    Savepoints are aligned, so that they may be restored with any parallelism. The last checkpoint of a job is aligned,
+    too, because overtaken batches would be processed after the barrier, when its tasks no longer read.
     """
     return replace(properties, options=_aligned(properties.options, settings))
 

@@ -1,6 +1,6 @@
 """Decides which requested checkpoint begins now, which one waits, and which one is dropped.
 
-Mirrors Flink's CheckpointRequestDecider (since 1.11). Nothing is triggered here, and no clock is read.
+Mirrors Flink's CheckpointRequestDecider (since 1.11). This module triggers nothing and reads no clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_QUEUED_REQUESTS = 1_000
 class CheckpointTriggerRequest:
     """A request for a checkpoint, by the scheduler (`is_periodic`) or by the client that waits for `request_id`.
 
-    `number` grows with every request and orders those of one millisecond.
+    `number` grows with every request and orders the requests of one millisecond.
     """
 
     properties: CheckpointProperties
@@ -30,7 +30,7 @@ class CheckpointTriggerRequest:
 
     @property
     def precedence(self) -> tuple[bool, bool, bool, int, int]:
-        """The sort key of requests: savepoints first, then forced, then not periodic, then older ones."""
+        """The sort key of requests: savepoints first, then forced, then not periodic, then older requests."""
         properties = self.properties
         return (
             not properties.is_savepoint,
@@ -43,7 +43,7 @@ class CheckpointTriggerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointLoad:
-    """The current load: pending checkpoints, deletions, and whether a checkpoint is just being triggered."""
+    """The current load: pending checkpoints, deletions, and whether a checkpoint is being triggered."""
 
     pending: int
     cleaning: int = 0
@@ -52,7 +52,7 @@ class CheckpointLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDecision:
-    """The decision: the request that begins, those that are dropped and why, and when the scheduler tries again."""
+    """A decision: the request that begins, the dropped requests with reasons, and when the scheduler tries again."""
 
     chosen: CheckpointTriggerRequest | None = None
     dropped: tuple[tuple[CheckpointTriggerRequest, CheckpointDeclineReason], ...] = ()
@@ -60,8 +60,6 @@ class RequestDecision:
 
 
 class MinimumPause:
-    """The pause after each completed checkpoint."""
-
     def __init__(self, min_pause_ms: int) -> None:
         self._min_pause_ms = min_pause_ms
         self._last_completion_ms: int | None = None
@@ -76,7 +74,7 @@ class MinimumPause:
 
 
 class CheckpointRequestDecider:
-    """A bounded priority queue. When full it drops the last request, or the new one if all are users' requests."""
+    """A bounded priority queue. If full, it drops its last request, or the new one if all others are from users."""
 
     def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
         if max_concurrent < 1:

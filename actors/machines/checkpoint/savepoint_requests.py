@@ -1,10 +1,10 @@
-"""Decides on requests for savepoints and checkpoints of a job, and for its stop.
+"""Handles requests for savepoints and checkpoints of a job, and the stop of the job.
 
-A savepoint, also the one with which a job stops, needs a folder first, a checkpoint does not; then the
-CheckpointCoordinator takes it and reports the result. Each requester is answered once, in every course of the job, and
-no files of a failed savepoint stay (Flink's StopWithSavepointTerminationHandler). Once the coordinator has the request,
-only it knows the result: the savepoint may complete while the job fails, which then restarts from it. So a folder is
-deleted, and a stop refused, only after the coordinator has answered.
+A savepoint, including the savepoint with which a job stops, needs a folder first; a checkpoint does not. Then the
+CheckpointCoordinator takes it and reports the result. Each requester gets exactly one reply, however the job proceeds,
+and no files of a failed savepoint remain (Flink's StopWithSavepointTerminationHandler). Once the coordinator has the
+request, only the coordinator knows the result: the savepoint may complete while the job fails, and the job then
+restarts from it. So a folder is deleted, and a stop refused, only after the coordinator has replied.
 
 Not here: how a savepoint is taken (the coordinator), and when a stopped job has FINISHED (the JobManager).
 """
@@ -36,7 +36,7 @@ from flykka.messages.wire.ids import JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointRequested:
-    """A client requests a savepoint below this directory."""
+    """A client requests a savepoint below `directory`."""
 
     request_id: str
     directory: str
@@ -52,7 +52,7 @@ class CheckpointRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested:
-    """A client stops the job, with a savepoint below `directory` or, without one, with a checkpoint."""
+    """A client stops the job, with a savepoint below `directory` or, without a directory, with a checkpoint."""
 
     request_id: str
     directory: str | None = None
@@ -77,7 +77,7 @@ SavepointEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeLocation:
-    """Create a folder below the directory; answer with `SavepointLocationInitialized` or `SavepointLocationRefused`."""
+    """Create a folder in the directory and reply with `SavepointLocationInitialized` or `SavepointLocationRefused`."""
 
     request_id: str
     directory: str
@@ -85,7 +85,7 @@ class InitializeLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSnapshot:
-    """Answer the requester with the path of its savepoint or checkpoint."""
+    """Send the requester the path of its savepoint or checkpoint."""
 
     request_id: str
     checkpoint_id: int
@@ -94,7 +94,7 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseSnapshot:
-    """Answer the requester that its savepoint or checkpoint failed."""
+    """Report to the requester that its savepoint or checkpoint failed."""
 
     request_id: str
     cause: SerializedThrowable
@@ -102,7 +102,7 @@ class RefuseSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseStop:
-    """Answer the requesters of the stop that the job was not stopped, for this reason."""
+    """Report to the requesters of the stop why the job was not stopped."""
 
     why: str
 
@@ -126,7 +126,7 @@ SavepointEffect = (
 class SavepointRequests:
     """The requests of one job. There is one stop at a time, which equal requests share.
 
-    A batch job cannot be continued from a checkpoint, so that it refuses savepoints and stops.
+    A batch job refuses savepoints and stops, because it cannot be continued from a checkpoint.
     """
 
     def __init__(self, job_id: JobId, job_type: JobType = JobType.STREAMING) -> None:
@@ -142,7 +142,7 @@ class SavepointRequests:
 
     @property
     def stopped_with(self) -> str | None:
-        """The path of the savepoint with which the job has stopped or is stopping, if any."""
+        """The path of the savepoint with which the job has stopped or is stopping, or `None`."""
         return self._stopped_with
 
     @property
@@ -188,7 +188,7 @@ class SavepointRequests:
                 self._savepoints.add(request_id)
                 return [InitializeLocation(request_id=request_id, directory=directory)]
             case CheckpointRequested(is_full=is_full):
-                # From now on only the coordinator knows whether there is one.
+                # From now on only the coordinator knows whether the checkpoint exists.
                 self._checkpoints.add(request_id)
                 return [_ask(CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full))]
 
@@ -228,7 +228,7 @@ class SavepointRequests:
             self._checkpoints.discard(request_id)
             return [AnswerSnapshot(request_id=request_id, checkpoint_id=completed.checkpoint_id, path=path)]
         if self._stop is not None and request_id == self._stop.request_id:
-            # The requester is answered when the job has FINISHED.
+            # The requester gets its reply when the job has FINISHED.
             self._stopped_with = path
             return [] if self._left is None else self._refuse_stop(self._why_not_stopped(self._left))
         return []

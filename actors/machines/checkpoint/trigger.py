@@ -1,7 +1,7 @@
 """Triggers checkpoints: the scheduler's ticks, requests and their preconditions, the final checkpoint.
 
-Mirrors the triggering half of Flink's CheckpointCoordinator. A request is checked, an id is drawn outside, and when it
-arrives all preconditions are checked again, because they may have changed meanwhile.
+Mirrors the triggering half of Flink's CheckpointCoordinator. A request is checked, then the actor draws an id. When the
+id arrives, all preconditions are checked again, because they may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from flykka.messages.wire.ids import JobId
 
 
 class CoordinatorState:
-    """The state of one coordinator, created by it and used only by its parts."""
+    """The state of one coordinator, which creates it. Only parts of the coordinator use it."""
 
     def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
         self.job = job
@@ -51,25 +51,25 @@ class CoordinatorState:
         self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 
     def retains(self, properties: CheckpointProperties) -> bool:
-        """True if the job may restart from such a checkpoint; not from a savepoint after which it continues."""
+        """True if the job may restart from such a checkpoint, unlike from a savepoint after which it continues."""
         return not properties.is_savepoint or properties.is_final
 
     @property
     def load(self) -> CheckpointLoad:
-        """The load without a request that is just being triggered."""
+        """The load without the request that is being triggered."""
         return CheckpointLoad(pending=len(self.pendings), cleaning=self.completed.disposals)
 
 
 FINAL_RETRY_MS = 1_000
-"""The delay (ms) after a failed final checkpoint: it may fail at once, and nothing else slows the retries down."""
+"""The delay after a failed final checkpoint, in milliseconds. A retry may fail at once, and nothing else delays it."""
 _RETRY_TIMER = "final-retry"
 FIRST_DELAY_MS = 1_000
-"""The least delay of the first checkpoint, by which the first batches are running. Never longer than the interval."""
+"""The minimum delay of the first checkpoint, in milliseconds, at most the interval: the first batches run by then."""
 _TIMER = "periodic"
 
 
 class CheckpointTrigger:
-    """Requests until they become checkpoints. The coordinator's state is only read."""
+    """Handles requests until they become checkpoints. Only reads the coordinator's state."""
 
     def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
@@ -82,7 +82,7 @@ class CheckpointTrigger:
         )
         self._drawing: CheckpointTriggerRequest | None = None
         self._in_hand: CheckpointTriggerRequest | None = None
-        """The request that is neither queued nor pending nor waiting for an id: only while one event is handled."""
+        """The request that is neither queued nor pending nor waiting for an id. Set only while one event is handled."""
         self._is_triggering = False
         self._failed_draws = 0
         self._requested = 0
@@ -90,8 +90,7 @@ class CheckpointTrigger:
         self._missed_tick = False
         self._is_shut_down = False
 
-    # --- the scheduler
-    # -----------------------------------------------------------------------------------------------
+    # The scheduler
 
     def start_scheduler(self, now: int) -> Iterator[CoordinatorEffect]:
         if self._is_shut_down:
@@ -124,8 +123,7 @@ class CheckpointTrigger:
         self._tick_waits = True
         yield from self.request(self._periodic_properties, now, is_periodic=True)
 
-    # --- requests
-    # ----------------------------------------------------------------------------------------------------
+    # Requests
 
     def request(
         self,
@@ -150,7 +148,7 @@ class CheckpointTrigger:
         yield from self._follow(self._requests.offer(request, self._load(), now), now)
 
     def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
-        """Return the request that begins with the drawn id; `None` if its preconditions no longer hold."""
+        """Return the request that begins with the drawn id, or `None` if its preconditions no longer hold."""
         request = self._drawn()
         self._failed_draws = 0
         refusal = self._refusal(request)
@@ -162,13 +160,13 @@ class CheckpointTrigger:
         self._missed_tick = False
         if not request.properties.is_final:
             return request
-        # Its requesters may have changed while the id was being drawn.
+        # The requesters may have changed while the id was being drawn.
         return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
 
     def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
-        """Decline the request for which there is no id. The periodic scheduler tries again with its next tick.
+        """Decline the request for which no id could be drawn. The periodic scheduler tries again with its next tick.
 
-        The count of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
+        The number of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
         """
         request = self._drawn()
         self._failed_draws += 1
@@ -208,7 +206,7 @@ class CheckpointTrigger:
     def recover(self, failure: CheckpointFailure, now: int, *, awaited_id: bool) -> Iterator[CoordinatorEffect]:
         """Decline the requests that were lost because handling an event raised an error.
 
-        `awaited_id`: the event was the answer for the request that waits for its id.
+        `awaited_id` is True if the event was the reply for the request that waits for its id.
         """
         requests = [self._in_hand]
         if awaited_id:
@@ -225,11 +223,11 @@ class CheckpointTrigger:
         yield from self.resume(now)
 
     def finish_triggering(self) -> None:
-        """Allow the next checkpoint: the last one was sent to the tasks, or was aborted before."""
+        """Allow the next checkpoint: the last one was sent to the tasks, or was aborted before that."""
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Take the checkpoint that was due before all tasks ran, as soon as they do."""
+        """If all tasks run now, take the checkpoint that was due earlier."""
         if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)
@@ -241,36 +239,34 @@ class CheckpointTrigger:
         yield from self._take_final(now)
         yield from self._follow(self._requests.poll(self._load(), now), now)
 
-    # --- checkpoints that end
-    # ----------------------------------------------------------------------------------------
+    # Ended checkpoints
 
     def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
-        """Record a complete checkpoint; after the final one the scheduler is stopped."""
+        """Record a completed checkpoint. After the final checkpoint the scheduler is stopped."""
         self._requests.completed(now)
         if self.final.begun == checkpoint_id:
             self.final.complete()
             yield from self.periodic.stop()
 
     def on_final_aborted(self, checkpoint_id: int | None, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
-        """Retry the aborted final checkpoint at the end of the input; a stop fails with it."""
+        """Retry the aborted final checkpoint at the end of the input. A stop fails because of the abort."""
         stop = self.final.fail()
         if stop is not None:
             yield self._stop_failed(stop, checkpoint_id, failure)
         if self.final.is_to_be_retried:
             yield StartTimer(key=_RETRY_TIMER, delay_ms=FINAL_RETRY_MS, message=FinalCheckpointRetryDue())
 
-    # --- the final checkpoint
-    # ----------------------------------------------------------------------------------------
+    # The final checkpoint
 
     def reach_end_of_data(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Take one more checkpoint after the end of all input, when all tasks run and no checkpoint is pending."""
+        """Take one more checkpoint at the end of all input, as soon as all tasks run and no checkpoint is pending."""
         if not self.final.reach_end_of_data():
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
         yield from self._take_final(now)
 
     def stop_with(self, stop: StopCheckpointRequest, now: int) -> Iterator[CoordinatorEffect]:
-        """End the job with a last checkpoint at once. A checkpoint that has begun cannot become a savepoint."""
+        """End the job with a last checkpoint, which begins at once. A running checkpoint cannot become a savepoint."""
         final_id = self.final.begun
         if stop.target_location is not None and final_id is not None and self.final.stop is None:
             failure = CheckpointFailure(
@@ -288,7 +284,7 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Abandon the stop: the job's state changed. Fails a stop-with-savepoint unless its savepoint is pending."""
+        """Abandon the stop, because the job's state changed. The stop fails unless its savepoint is pending."""
         stop = self.final.forget_stop()
         if stop is None or stop.target_location is None or stop.request_id is None:
             return
@@ -303,21 +299,20 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def forget_final(self) -> Iterator[CoordinatorEffect]:
-        """Forget the end of data that ended attempts have reported; new ones will report it again."""
+        """Forget the end of data that ended attempts have reported. The new attempts will report it again."""
         if self.final.phase is FinalPhase.WAITING_TO_RETRY:
             yield CancelTimer(key=_RETRY_TIMER)
         self.final.forget_attempts()
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
         load = self._load()
-        # A stop does not wait; at the end of the input, two concurrent checkpoints have no advantage.
+        # A stop does not wait. At the end of the input, two concurrent checkpoints have no advantage.
         has_turn = self.final.stop is not None or not load.pending
         if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
             self.final.move(FinalPhase.REQUESTED)
             yield from self.request(self.final.properties(), now)
 
-    # --- preconditions
-    # -----------------------------------------------------------------------------------------------
+    # Preconditions
 
     def _load(self) -> CheckpointLoad:
         return replace(self._state.load, is_triggering=self._is_triggering)
@@ -346,8 +341,9 @@ class CheckpointTrigger:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
-            # After the final checkpoint's barrier nothing is read, and before it no other may begin: if checkpoints
-            # overlap, one would always be pending, and the final one would never have its turn.
+            # After the final checkpoint's barrier nothing is read, so no other checkpoint may follow. Before the
+            # final checkpoint no other may begin: if checkpoints overlap, one would always be pending, and the final
+            # one would never begin.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         return None
 
@@ -404,20 +400,20 @@ def _asks(stop: StopCheckpointRequest | None) -> str | None:
 class PeriodicTrigger:
     """Requests a checkpoint once per interval while the job runs.
 
-    By default the first checkpoint comes early: until it is complete nothing is published, and a failure restarts the
-    job from the beginning. Flink draws that delay between the shortest pause and the interval
+    By default the first checkpoint is early, because until it is complete nothing is published, and a failure restarts
+    the job from the beginning. Flink draws the first delay between the minimum pause and the interval
     (CheckpointCoordinator.getRandomInitDelay), so that jobs do not all write at once. A job may be configured to do the
-    same: the draw is a function of its id, so that it differs between jobs, but not in a replay.
+    same: the draw is a function of the job id, so that it differs between jobs, but not in a replay.
 
-    The rate is fixed: a late tick does not move later ones. If a request comes before the end of a pause, the next tick
-    is at that end, and the rate continues from there.
+    The rate is fixed: a late tick does not move later ticks. If a request comes before the end of a pause, the next
+    tick is at the end of the pause, and the rate continues from there.
     """
 
     def __init__(self, settings: CheckpointingSettings, job_id: JobId) -> None:
         interval_ms, min_pause_ms = settings.interval_ms, settings.min_pause_ms
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
-        # Requests that come more often than checkpoints are allowed would be useless.
+        # Requests more frequent than the pause allows would be useless.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
         self._first_delay_ms = 0 if self._interval_ms is None else _first_delay(settings, self._interval_ms, job_id)
         self._due: int | None = None
@@ -439,7 +435,7 @@ class PeriodicTrigger:
             yield CancelTimer(key=_TIMER)
 
     def rearm(self, now: int, delay_ms: int) -> Iterator[StartTimer]:
-        """Set the next tick to `delay_ms` from now, and continue from there; does nothing while switched off."""
+        """Set the next tick to `delay_ms` from now, and continue from there. Does nothing while switched off."""
         if self.is_on and self._interval_ms is not None:
             yield self._arm(now, delay_ms)
 

@@ -1,14 +1,14 @@
 """The coordinator of one operator, as its JobMaster handles it (Flink's OperatorCoordinatorHolder).
 
 Decides which calls the coordinator gets, and in which order; which attempts its events reach, and when; and which of
-its state and events belong to a checkpoint. Its code runs elsewhere, one batch of calls at a time, so that at any
-moment it is known which calls it has handled. A batch ends with a call for a checkpoint: events sent before it belong
-before the checkpoint.
+its state and events belong to a checkpoint. The coordinator's code runs on another thread, one batch of calls at a
+time, so that it is always known which calls it has handled. A call for a checkpoint is the last in its batch, so that
+events sent before it belong before the checkpoint.
 
 A checkpoint is a consistent cut through coordinator and subtasks. Events that the coordinator sends after its snapshot
-wait for the barriers (`SubtaskGateway`). Events that it receives after its snapshot and that were sent before the
-barrier of their subtask are in flight: they belong to the checkpoint, and a job that restores it handles them again.
-Flink leaves these to its operators.
+wait for the barriers (`SubtaskGateway`). Events that it receives after its snapshot, but that were sent before the
+barrier of their subtask, are in flight: they belong to the checkpoint, and a job that restores it handles them again.
+Flink leaves such events to its operators.
 
 Not here: the thread, the user's code, and the TaskManagers of attempts.
 """
@@ -46,7 +46,7 @@ from flykka.messages.wire.ids import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorReset:
-    """All subtasks of the operator restart, from the state of a checkpoint or, without one, from the beginning."""
+    """All subtasks of the operator restart, from the state of a checkpoint or else from the beginning."""
 
     checkpoint_id: int | None
     state: OperatorCoordinatorState | None
@@ -59,7 +59,7 @@ class AttemptReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptTerminated:
-    """An attempt has ended. `is_failed` is also True if it was cancelled, then without a reason."""
+    """An attempt has ended. `is_failed` is also True for a cancelled attempt, which has no reason."""
 
     attempt: ExecutionAttemptId
     is_failed: bool
@@ -87,7 +87,7 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCoordinator:
-    """Make these calls in order on the thread of the coordinator; the answer has the number `call`."""
+    """Make these calls in order on the thread of the coordinator. The reply has the number `call`."""
 
     operator_id: OperatorId
     call: int
@@ -96,7 +96,7 @@ class CallCoordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSnapshotted:
-    """Record the state of the coordinator for a checkpoint; its events now wait for the subtasks' barriers."""
+    """Record the state of the coordinator for a checkpoint. Its events now wait for the subtasks' barriers."""
 
     operator_id: OperatorId
     checkpoint_id: int
@@ -105,7 +105,7 @@ class CoordinatorSnapshotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAggregates:
-    """Add values to aggregates in this order, on their thread."""
+    """Add these values to aggregates, in order, on the thread of the aggregates."""
 
     updates: tuple[operator_event.AggregateUpdate, ...]
 
@@ -116,15 +116,14 @@ AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore
 
 
 class GlobalAggregates:
-    """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster has it).
+    """Global aggregates of one job (the JobMaster's side of Flink's GlobalAggregateManager).
 
-    Subtasks add values, which are folded elsewhere, because that is user code: one batch of updates at a time. Results
-    go to all attempts that have added to the same aggregate. As in Flink, aggregates are not part of checkpoints, and a
-    restart of tasks does not reset them.
+    Subtasks add values. The actor folds them with user code, one batch of updates at a time. Results go to all attempts
+    that have added to the same aggregate. As in Flink, aggregates are not part of checkpoints, and a restart of tasks
+    does not reset them.
 
-    The alignment of watermarks does not use such an aggregate, although Flink's Kinesis consumer does: there the report
-    of a reader is dropped when it restarts, an idle one is ignored, and everything is decided in one turn, without user
-    code.
+    The alignment of watermarks does not use global aggregates, unlike Flink's Kinesis consumer: it drops the report of
+    a restarted reader, ignores idle readers, and decides everything in one turn, without user code.
 
     Not here: the values and functions, and the TaskManagers of attempts.
     """
@@ -189,13 +188,13 @@ class OperatorCoordinatorHolder:
         self._queue: deque[operator_event.CoordinatorCall] = deque()
         # Checkpoints that wait until all subtasks have passed the barriers of earlier ones.
         self._to_begin: deque[int] = deque()
-        # By checkpoint: events that were sent before its barriers, and are handled after the coordinator's own
-        # snapshot.
+        # Maps a checkpoint to the events that were sent before its barriers and are handled after the coordinator's
+        # own snapshot.
         self._in_flight: dict[int, list[OperatorEventInFlight]] = {}
         self._calls = 0
         self._at_work: tuple[operator_event.CoordinatorCall, ...] | None = None
         self._is_stale = False
-        """True if the current calls began before a reset: their answer is ignored."""
+        """True if the current calls began before a reset, so that their reply is ignored."""
         self._metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
@@ -244,7 +243,7 @@ class OperatorCoordinatorHolder:
                 assert_never(event)
 
     def in_flight(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> tuple[OperatorEventInFlight, ...]:
-        """The events of an attempt that are added to its acknowledgement of a checkpoint."""
+        """Return the events of an attempt that are added to its acknowledgement of a checkpoint."""
         subtask, _ = self._place(attempt)
         return tuple(each for each in self._in_flight.get(checkpoint_id, ()) if each.subtask == subtask)
 
@@ -294,7 +293,7 @@ class OperatorCoordinatorHolder:
         return []
 
     def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
-        # Reports about failed attempts stay valid; events of the attempts are undone by the restart.
+        # Reports about failed attempts stay valid. Events of the attempts are undone by the restart.
         self._queue = deque(call for call in self._queue if isinstance(call, operator_event.SubtaskFailed))
         self._to_begin.clear()
         self._in_flight.clear()
@@ -356,7 +355,7 @@ class OperatorCoordinatorHolder:
         return [CallCoordinator(operator_id=self._operator_id, call=self._calls, calls=self._at_work)]
 
     def _end_call(self, call: int) -> tuple[operator_event.CoordinatorCall, ...]:
-        """End the calls with this number and return them; empty if their answer is ignored."""
+        """Record that the calls with this number have ended. Returns the calls, or `()` if their reply is ignored."""
         if call != self._calls or self._at_work is None:
             return ()
         calls, self._at_work = self._at_work, None
@@ -414,7 +413,7 @@ class SubtaskGateway:
     """Events of a coordinator for one subtask (Flink's SubtaskGateway).
 
     After the coordinator's snapshot for a checkpoint, events wait here until the subtask has passed the barrier: the
-    state of the coordinator does not contain them, and so the state of the subtask must not. If no attempt runs,
+    state of the coordinator does not contain them, so the state of the subtask must not either. If no attempt runs,
     `attempt_number` is `None`, and events are dropped.
     """
 
@@ -435,16 +434,16 @@ class SubtaskGateway:
         return []
 
     def close(self, checkpoint_id: int) -> None:
-        """Hold events from now on until the subtask has passed the barrier of the checkpoint."""
+        """Hold events until the subtask has passed the barrier of the checkpoint."""
         if self.attempt_number is not None:
             self.closed_for += (checkpoint_id,)
 
     def pass_barriers(self, up_to: int) -> list[bytes]:
-        """Return the held events that may be sent, as the subtask has passed all barriers up to this one."""
+        """Return the held events that may be sent, because the subtask has passed all barriers up to this one."""
         return self._reopen(tuple(each for each in self.closed_for if each > up_to))
 
     def forget(self, checkpoint_id: int) -> list[bytes]:
-        """Return the held events that may be sent, as the checkpoint has ended."""
+        """Return the held events that may be sent, because the checkpoint has ended."""
         return self._reopen(tuple(each for each in self.closed_for if each != checkpoint_id))
 
     def _reopen(self, closed_for: tuple[int, ...]) -> list[bytes]:

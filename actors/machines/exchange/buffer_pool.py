@@ -1,9 +1,9 @@
-"""A pool of buffers: how many batches one result partition, or the floating credits of one gate, may hold.
+"""A pool of buffers, which limits the batches that one result partition, or the floating credits of one gate, may hold.
 
-A buffer is room for one batch. A pool has a size that may change, takes its buffers from a provider as they are needed,
-and keeps returned buffers for its own next use, unless it holds more than its size: then they go back to the provider
-at once. A listener waits for buffers and is offered the returned ones in turn. Follows Flink's LocalBufferPool,
-with listeners in place of waiting threads.
+A buffer is room for one batch. The size of a pool may change. A pool takes buffers from a provider as it needs them,
+and retains returned buffers for later use; if it holds more buffers than its size, it returns them to the provider at
+once. A listener waits for buffers and is offered the returned buffers in turn. Follows Flink's LocalBufferPool, with
+listeners in place of waiting threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flykka.actors.errors import BufferPoolDestroyedError
 
 
 class NotificationResult(Enum):
-    """The answer of a listener that is offered a buffer (Flink's BufferListener.NotificationResult)."""
+    """The response of a listener that is offered a buffer (Flink's BufferListener.NotificationResult)."""
 
     BUFFER_NOT_USED = "not used"
     BUFFER_USED_NO_NEED_FOR_MORE = "used, and it was the last one needed"
@@ -28,7 +28,7 @@ class BufferListener(Protocol):
         """Decide whether to use the offered buffer."""
 
     def buffer_pool_destroyed(self) -> None:
-        """Stop waiting: no buffer will come."""
+        """Stop waiting, because no buffer will come."""
 
 
 class BufferProvider(Protocol):
@@ -36,25 +36,25 @@ class BufferProvider(Protocol):
         """Update the sizes of the provider's pools."""
 
     def take_buffer(self) -> bool:
-        """Hand out one buffer; False if no buffer is free."""
+        """Take one buffer from the provider. Returns False if no buffer is free."""
 
     def give_back_buffers(self, count: int) -> None: ...
 
 
 class GrantedBuffers:
-    """The provider of a pool whose whole size was granted by a component that keeps the accounts."""
+    """The provider of a pool whose whole size was granted in advance by a component that accounts for the buffers."""
 
     __slots__ = ()
 
     def redistribute_buffers(self) -> None:
-        """Do nothing: sizes are assigned, not computed."""
+        """Do nothing, because sizes are assigned, not computed."""
 
     def take_buffer(self) -> bool:
-        """Take a buffer: those within the size of the pool always exist."""
+        """Return True, because buffers within the size of the pool always exist."""
         return True
 
     def give_back_buffers(self, count: int) -> None:
-        """Do nothing: the provider counts sizes only."""
+        """Do nothing, because only sizes are counted."""
 
 
 Listener = TypeVar("Listener", bound=BufferListener)
@@ -115,7 +115,7 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def free(self) -> int:
-        """The number of buffers that it could hand out within its size."""
+        """The number of buffers that the pool could still hand out within its size."""
         return max(self.size - self.used, 0)
 
     @property
@@ -124,7 +124,7 @@ class LocalBufferPool(Generic[Listener]):
         return self._idle > 0 or self.held < self._size
 
     def request_buffer(self) -> bool:
-        """Take a buffer; False if no buffer is free.
+        """Take a buffer. Returns False if no buffer is free.
 
         Raises:
             BufferPoolDestroyedError: the pool is destroyed.
@@ -135,7 +135,7 @@ class LocalBufferPool(Generic[Listener]):
         return self._take_idle() or self._take_from_provider()
 
     def take_up_to(self, limit: int) -> int:
-        """Take up to `limit` buffers, and return the number taken."""
+        """Take up to `limit` buffers and return the number taken."""
         count = 0
         while count < limit and self.request_buffer():
             count += 1
@@ -144,7 +144,8 @@ class LocalBufferPool(Generic[Listener]):
     def wait(self, listener: Listener) -> bool:
         """Offer `listener` the next returned buffer that no earlier listener needs.
 
-        False if it need not wait, because a buffer is idle, or would wait in vain, because the pool is destroyed.
+        Returns False if the listener need not wait because a buffer is idle, or would wait forever because the pool is
+        destroyed.
         """
         if self.is_destroyed or self._idle:
             return False
@@ -152,7 +153,7 @@ class LocalBufferPool(Generic[Listener]):
         return True
 
     def give_back(self) -> Listener | None:
-        """Take a buffer back; returns the listener that uses it now, if any."""
+        """Take back a buffer. Returns the listener that now uses it, if any."""
         assert self.used > 0, "a buffer came back twice"
         self._provider.redistribute_buffers()
         if self.is_destroyed or self.held > self._size:
@@ -162,9 +163,10 @@ class LocalBufferPool(Generic[Listener]):
         return self._offer_idle() if self._listeners else None
 
     def resize(self, size: int) -> list[Listener]:
-        """Change the size to `size` buffers; returns the listeners that got a buffer.
+        """Change the size to `size` buffers. Returns the listeners that got a buffer.
 
-        Idle buffers beyond the size go back at once, those in use when they are returned.
+        Idle buffers beyond the size are returned to the provider at once, and buffers in use when their users return
+        them.
 
         Raises:
             BufferPoolDestroyedError: the pool is destroyed.
@@ -188,7 +190,7 @@ class LocalBufferPool(Generic[Listener]):
         return listeners
 
     def destroy(self) -> None:
-        """Give back the idle buffers, and the others when they are returned; listeners are notified."""
+        """Return idle buffers to the provider, and others when their users return them. Notifies the listeners."""
         if self.is_destroyed:
             return
         self.is_destroyed = True
@@ -204,10 +206,11 @@ class LocalBufferPool(Generic[Listener]):
         )
 
     def _offer_idle(self) -> Listener | None:
-        """Offer an idle buffer to the listeners in turn; returns the one that uses it."""
+        """Offer an idle buffer to the listeners in turn. Returns the listener that uses it."""
         while self._idle and self._listeners:
             listener = self._listeners.popleft()
-            # Taken before it is offered: a listener may give it back at once, and then it goes to the next one.
+            # The buffer is taken before it is offered: a listener may return it at once, and then it is offered to
+            # the next listener.
             self._idle -= 1
             result = listener.buffer_available()
             if result is NotificationResult.BUFFER_USED_NEED_MORE:

@@ -1,4 +1,4 @@
-"""Select the channels that receive the next batch of an output (Flink's ChannelSelector and its StreamPartitioners).
+"""Functions that select the channels of an output's next batch (Flink's ChannelSelector and its StreamPartitioners).
 
 Keyed output has no selector: its rows are divided among all channels, by `state.key_groups`.
 """
@@ -12,19 +12,19 @@ from typing import assert_never
 from flykka.messages.graph.job_graph import ShipStrategy
 
 ChannelSelector = Callable[[], range]
-"""Selects the channels of the next batch."""
+"""A function that selects the channels of the next batch."""
 
 
 def channel_selector(
     ship_strategy: ShipStrategy, channels: int, *, first: int, draw: Callable[[int], int]
 ) -> ChannelSelector:
-    """The selector of an output. A rebalance begins at `first`; `draw(n)` is a random number from 0 to n - 1."""
+    """Return the selector of an output. A rebalance begins at channel `first`. `draw(n)` is random, from 0 to n - 1."""
     assert channels > 0, "an output without a reader"
     match ship_strategy:
         case ShipStrategy.FORWARD | ShipStrategy.GLOBAL:
             return lambda: range(1)
         case ShipStrategy.REBALANCE:
-            # If many producers all began with the same reader, it would be overloaded.
+            # If many producers all began with the same reader, they would overload it.
             return _in_turn(channels, first)
         case ShipStrategy.RESCALE:
             return _in_turn(channels, 0)

@@ -1,4 +1,4 @@
-"""Decides what the barriers of a task's channels mean: the effects, and both barrier handlers with their base.
+"""The barrier handlers: decide how a task reacts to the barriers of its channels.
 
 The input is barriers, cancel markers, announcements and ends of channels. The actions are: take a snapshot, abandon a
 checkpoint, block or unblock channels, and start or stop to persist arriving batches as state of the checkpoint. Data
@@ -6,7 +6,7 @@ does not pass through here: a blocked channel keeps its data in its queue. Chann
 task.
 
 `BarrierAligner` is exactly-once, `BarrierTracker` at-least-once. The end of a channel is handled as in Flink 1.14
-(`COUNTS_AS_BARRIER`) or before it (`ABORTS`).
+(`COUNTS_AS_BARRIER`) or as in earlier versions (`ABORTS`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flykka.messages.wire.tags import trace_tag
 
 
 class EndOfPartitionMode(Enum):
-    """The meaning of a channel's end for a checkpoint that waits for its barrier."""
+    """The meaning of a channel's end for a checkpoint that waits for the channel's barrier."""
 
     COUNTS_AS_BARRIER = "counts as barrier"
     ABORTS = "aborts"
@@ -37,7 +37,7 @@ class EndOfPartitionMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarrierAnnouncement:
-    """A barrier that may time out is in the channel, after data that is not yet read (Flink's EventAnnouncement)."""
+    """A barrier that may time out is in the channel, after data that was not yet read (Flink's EventAnnouncement)."""
 
     barrier: CheckpointBarrier
 
@@ -64,14 +64,14 @@ class UnblockAllChannels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPersisting:
-    """Persist the batches in the channels, and those that still arrive, before the barrier: state of the checkpoint."""
+    """Persist the batches in the channels, and those that arrive before the barrier, as state of the checkpoint."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPersisting:
-    """Persist no more: all barriers have arrived, or if not `is_complete` the checkpoint was abandoned."""
+    """Stop persisting batches: all barriers have arrived or, if not `is_complete`, the checkpoint was abandoned."""
 
     checkpoint_id: int
     is_complete: bool
@@ -79,7 +79,7 @@ class StopPersisting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrioritizeBarrier:
-    """Read the barrier that was announced in the channel before the data ahead of it."""
+    """Read the announced barrier of the channel before the data ahead of it."""
 
     channel: int
     checkpoint_id: int
@@ -95,20 +95,21 @@ BarrierAction = (
     | PrioritizeBarrier
     | StartTimer
 )
-"""A barrier that the handler returns means: take the snapshot now, and send the barrier downstream."""
+"""The actions of a barrier handler. A returned barrier means: take the snapshot now, and send the barrier downstream.
+"""
 BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | BarrierAnnouncement
 
 
 def alignment_timer(barrier: CheckpointBarrier, now_ms: int) -> StartTimer:
-    """The timer of the alignment. One is enough: barriers of a newer checkpoint end the alignment of the older one."""
+    """Return the timer of the alignment. One is enough: barriers of a newer checkpoint end the older alignment."""
     timeout = AlignmentTimeoutDue(checkpoint_id=barrier.checkpoint_id)
     return StartTimer(key="alignment", delay_ms=barrier.remaining_ms(now_ms), message=timeout)
 
 
 class CheckpointBarrierHandler(ABC):
-    """The base of both handlers: the open channels, and the newest checkpoint with an arrived barrier or marker.
+    """The base of both handlers: the open channels, and the newest checkpoint whose barrier or marker has arrived.
 
-    `alignment_start_ms` belongs to the last barrier that was returned: the time at which its first barrier arrived.
+    `alignment_start_ms` is the time at which the first barrier of the last returned checkpoint arrived.
     """
 
     __slots__ = ("_end_of_partition", "_open", "alignment_start_ms", "latest_checkpoint_id")
@@ -128,19 +129,19 @@ class CheckpointBarrierHandler(ABC):
     @property
     @abstractmethod
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """Checkpoints whose barrier was delivered by some channels, but not by all."""
+        """The checkpoints whose barrier has arrived on some channels, but not on all."""
 
     @property
     @abstractmethod
     def missing_channels(self) -> frozenset[int]:
-        """Open channels that have not delivered the barrier of the newest pending checkpoint."""
+        """The open channels that have not delivered the barrier of the newest pending checkpoint."""
 
     @property
     def blocked_channels(self) -> frozenset[int]:
         return frozenset()
 
     def handle(self, channel: int, event: BarrierEvent, now_ms: int) -> list[BarrierAction]:
-        """Handle an event read from `channel`; the caller performs the actions before it reads the next element."""
+        """Handle an event read from `channel`. The caller performs the actions before it reads the next element."""
         assert channel in self._open, f"channel {channel} has ended"
         match event:
             case CheckpointBarrier():
@@ -193,7 +194,7 @@ class _Pending:
 
 
 class BarrierTracker(CheckpointBarrierHandler):
-    """At least once: barriers are counted, and no channel is blocked (Flink's CheckpointBarrierTracker)."""
+    """At-least-once handling: barriers are counted, and no channel is blocked (Flink's CheckpointBarrierTracker)."""
 
     def __init__(
         self, channels: int, end_of_partition: EndOfPartitionMode = EndOfPartitionMode.COUNTS_AS_BARRIER
@@ -203,7 +204,7 @@ class BarrierTracker(CheckpointBarrierHandler):
 
     @property
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """Checkpoints that are counted, including aborted ones whose barriers may still arrive; the oldest first."""
+        """The counted checkpoints, oldest first, including aborted checkpoints whose barriers may still arrive."""
         return tuple(self._pending)
 
     @property
@@ -241,7 +242,7 @@ class BarrierTracker(CheckpointBarrierHandler):
         if pending is None:
             if checkpoint_id <= self.latest_checkpoint_id:
                 return actions
-            # Remembered as aborted, so that late barriers do not begin it.
+            # The checkpoint is recorded as aborted, so that late barriers do not begin it.
             pending = self._track(
                 _Pending(barrier=CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=0), start_ms=0)
             )
@@ -271,7 +272,8 @@ class BarrierTracker(CheckpointBarrierHandler):
         return self._complete(pending) if len(pending.arrived) == len(self._open) else []
 
     def _complete(self, pending: _Pending) -> list[BarrierAction]:
-        # Older ones are subsumed silently: once this one completes, the coordinator no longer waits for them.
+        # Older checkpoints are subsumed without an action: once this one completes, the coordinator no longer waits
+        # for them.
         for older in [pending_id for pending_id in self._pending if pending_id <= pending.barrier.checkpoint_id]:
             del self._pending[older]
         return [] if pending.is_aborted else [self._trigger(pending.barrier, pending.start_ms)]
@@ -285,7 +287,7 @@ class BarrierTracker(CheckpointBarrierHandler):
 
 @dataclass(slots=True)
 class _Alignment:
-    """A checkpoint that is aligning; `missing` channels have neither delivered its barrier nor ended."""
+    """A checkpoint that is aligning. `missing` channels have neither delivered its barrier nor ended."""
 
     barrier: CheckpointBarrier
     missing: set[int]
@@ -302,12 +304,12 @@ class _Alignment:
 
 
 class BarrierAligner(CheckpointBarrierHandler):
-    """Exactly once: at most one checkpoint at a time, the newest (Flink's SingleCheckpointBarrierHandler).
+    """Exactly-once handling: aligns only the newest checkpoint (Flink's SingleCheckpointBarrierHandler).
 
     An aligned checkpoint is taken when the barriers of all channels have arrived, and a channel that has delivered its
-    own is blocked until then. An unaligned one is taken at its first barrier: nothing is blocked, and the batches
-    before the other barriers are persisted. Aligned barriers that may time out are announced ahead of the data; when
-    they time out, a checkpoint that began aligned continues unaligned:
+    barrier is blocked until then. An unaligned checkpoint is taken at its first barrier: no channel is blocked, and the
+    batches before the other barriers are persisted. Aligned barriers that may time out are announced ahead of the data;
+    after the timeout, a checkpoint that began aligned continues unaligned:
 
         first barrier or announcement -> aligned ---------------- last barrier -> snapshot
                                             | timeout, or an unaligned barrier
@@ -361,7 +363,7 @@ class BarrierAligner(CheckpointBarrierHandler):
         alignment.missing.remove(channel)
         alignment.announced.discard(channel)
         if not alignment.has_begun:
-            # The announcement may have come long before.
+            # The announcement may have arrived long before.
             alignment.has_begun, alignment.start_ms = True, now_ms
         if barrier.is_unaligned and not alignment.is_unaligned:
             actions += self._go_unaligned(alignment)
@@ -384,7 +386,8 @@ class BarrierAligner(CheckpointBarrierHandler):
         return actions
 
     def _on_cancel_marker(self, channel: int, checkpoint_id: int) -> list[BarrierAction]:
-        # An older checkpoint ends as well, silently: the rest of this channel comes after its barrier.
+        # Older checkpoints end too, without an action, because the remaining elements of this channel follow their
+        # barriers.
         if checkpoint_id <= self.latest_checkpoint_id and self.pending_checkpoints != (checkpoint_id,):
             return []
         self.latest_checkpoint_id = checkpoint_id
@@ -401,12 +404,12 @@ class BarrierAligner(CheckpointBarrierHandler):
         return self._complete(alignment)
 
     def _join(self, barrier: CheckpointBarrier, now_ms: int) -> tuple[list[BarrierAction], _Alignment | None]:
-        """The alignment to which a barrier belongs, new if its checkpoint is new; `None` if the barrier is stale."""
+        """Return the alignment of a barrier, creating it for a new checkpoint, or `None` for a stale barrier."""
         alignment = self._alignment
         if alignment is not None and alignment.checkpoint_id == barrier.checkpoint_id:
             return [], alignment
         if barrier.checkpoint_id <= self.latest_checkpoint_id:
-            # A checkpoint that was subsumed, cancelled or taken.
+            # The checkpoint was subsumed, cancelled or taken.
             return [], None
         actions: list[BarrierAction] = []
         if alignment is not None:

@@ -1,10 +1,10 @@
 """The receiver's side of credit-based flow control: the number of batches that a channel's sender may send.
 
-A credit is room for one batch. Every channel has `exclusive` credits of its own, which travel with its request, and
-shares a pool of floating ones with the other channels of its gate: a channel whose sender has data queued (its backlog)
-draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that senders can make a gate hold
-are bounded by channels × exclusive + floating. Sequence numbers, queues and messages are not handled here. Follows
-Flink's RemoteInputChannel with its AvailableBufferQueue, whose credits are memory segments.
+A credit is room for one batch. Every channel has `exclusive` credits, which are sent with its request. It shares a pool
+of floating credits with the other channels of its gate: a channel whose sender has queued data (its backlog) draws
+credits from the pool, up to backlog + exclusive, or waits for its turn. So a gate holds at most channels × exclusive +
+floating batches. Sequence numbers, queues and messages are not handled here. Follows Flink's RemoteInputChannel with
+its AvailableBufferQueue, whose credits are memory segments.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from flykka.actors.machines.exchange.buffer_pool import LocalBufferPool, Notific
 
 
 class FloatingCredits(LocalBufferPool["ChannelCredits"]):
-    """The credits that the channels of one gate share. Channels that need more than there are wait in a queue."""
+    """The credits that the channels of one gate share. Channels that need more credits wait in a queue."""
 
     __slots__ = ()
 
 
 class ChannelCredits:
-    """The credits of one channel. Each is available (announced to the sender, or soon) or in use by a batch."""
+    """The credits of one channel. Each is either available (announced to the sender, or soon) or in use by a batch."""
 
     __slots__ = (
         "_exclusive_available",
@@ -56,7 +56,7 @@ class ChannelCredits:
 
     @property
     def outstanding(self) -> int:
-        """Credits that the sender knows and has not used: the limit of batches that may arrive."""
+        """The number of credits that the sender knows and has not used, which limits the batches that may arrive."""
         return self.available - self.unannounced
 
     @property
@@ -66,19 +66,19 @@ class ChannelCredits:
 
     @property
     def is_announcement_due(self) -> bool:
-        """True if unannounced credits are at least half of the exclusive ones, or the sender has no credits left.
+        """True if at least half of the `exclusive` number is unannounced, or the sender has no credits left.
 
-        The first rule saves messages on channels with many credits; the second keeps the sender from starving.
+        The first rule saves messages on channels with many credits. The second prevents that the sender starves.
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
     def take_announcement(self) -> int:
-        """Return the credits to announce to the sender, which count as announced."""
+        """Return the number of credits to announce to the sender, and count them as announced."""
         announced, self.unannounced = self.unannounced, 0
         return announced
 
     def spend(self) -> bool:
-        """Use a credit for a batch that has arrived, a floating one first. False if the sender had no credit."""
+        """Use a credit for a batch that has arrived, a floating one first. Returns False if there was no credit."""
         if self.is_released or self.outstanding == 0:
             return False
         is_floating = self._floating_available > 0
@@ -90,7 +90,7 @@ class ChannelCredits:
         return True
 
     def on_backlog(self, backlog: int) -> None:
-        """Draw floating credits for `backlog` batches that wait at the sender, or wait for some."""
+        """Draw floating credits for `backlog` batches that wait at the sender, or wait for more credits."""
         if self.is_released:
             return
         self.required = backlog + self.exclusive
@@ -104,7 +104,7 @@ class ChannelCredits:
             self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
-        """Return the credit of the oldest batch in use; the result is a channel with one more to announce, if any."""
+        """Draw floating credits for `backlog` batches that wait at the sender, or wait for more credits."""
         assert self._in_use_is_floating, f"channel {self.channel}: more batches processed than received"
         if self._in_use_is_floating.popleft():
             return self._pool.give_back()
@@ -112,7 +112,7 @@ class ChannelCredits:
             return None
         self._exclusive_available += 1
         if self.available > self.required:
-            # One more than needed: the exclusive credit replaces a floating one, which others may need.
+            # The channel needs one credit less: the exclusive credit replaces a floating one, which others may need.
             self._floating_available -= 1
             return self._pool.give_back()
         self.unannounced += 1
@@ -134,10 +134,10 @@ class ChannelCredits:
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:
-        """Return the floating credits, as no more batches will arrive; the result is the channels that have one to
-        announce.
+        """Return the floating credits, because no more batches will arrive. The result is the channels that have a
+        credit to announce.
 
-        Credits in use stay so until their batches are processed.
+        Credits in use are returned when their batches are processed.
         """
         self.is_released = True
         self._exclusive_available = self.required = self.unannounced = 0

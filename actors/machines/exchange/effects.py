@@ -12,25 +12,25 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 PRODUCER_FAILED_ERROR = "ProducerFailedError"
-"""The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
+"""The type of the cause in an `ErrorResponse` if the producer has failed (Flink's ProducerFailedException)."""
 PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
 """The type of the failure in a `PartitionProducerState` if another attempt has replaced the producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseBatch:
-    """Release the batch: it has no reader any more."""
+    """Release the batch, because it no longer has a reader."""
 
     batch: BatchRef
 
 
 PartitionEffect = Tell[Ref] | ReleaseBatch | Ignore
-"""Effects of a partition; their refs are those of consuming Tasks."""
+"""Effects of a partition. A `Tell` goes to a consuming Task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPartition:
-    """Request a subpartition from the TaskManager of the producer; it may send `credit` batches at once."""
+    """Request a subpartition from the producer's TaskManager. The producer may send `credit` batches at once."""
 
     channel: int
     task_manager: Ref
@@ -42,7 +42,7 @@ class RequestPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistInFlight:
-    """Persist a batch in flight to gate number `gate`: it is state of the checkpoint (Flink's ChannelStateWriter)."""
+    """Persist an in-flight batch to gate number `gate` as state of the checkpoint (Flink's ChannelStateWriter)."""
 
     checkpoint_id: int
     gate: int
@@ -50,7 +50,7 @@ class PersistInFlight:
 
 
 class ChannelFailureKind(StrEnum):
-    """The party at fault when a channel cannot be read."""
+    """The cause of a failed channel."""
 
     SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
     CREDIT_OVERRUN = "CREDIT_OVERRUN"
@@ -63,10 +63,10 @@ class ChannelFailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelFailed:
-    """The channel cannot be read any further, and the gate returns no more elements; `cause` names the subpartition.
+    """The channel has failed, and the gate returns no more elements. `cause` names the subpartition.
 
-    PRODUCER_FAILED is not a failure of this task: it cancels itself, and the producer's own failure decides on the
-    recovery (Flink's CancelTaskException).
+    PRODUCER_FAILED is not a failure of this task: the task cancels itself, and the producer's own failure decides on
+    the recovery (Flink's CancelTaskException).
     """
 
     channel: int
@@ -83,4 +83,4 @@ GateEffect = (
     | ChannelFailed
     | Ignore
 )
-"""A partition id stands for its producer, which has sent something already."""
+"""Effects of a gate. A partition id as receiver stands for the producer, which has already sent an element."""

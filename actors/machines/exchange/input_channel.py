@@ -1,6 +1,6 @@
-"""A channel of an input gate: the consumer's end of one subpartition.
+"""A channel of an input gate: the consumer's side of one subpartition.
 
-Checks that each arriving element is the expected one and is allowed, and queues it until the gate takes it. The gate
+Checks that each arriving element is the expected one and is allowed, and queues it until the gate reads it. The gate
 decides which channel is read next and which messages are sent. Follows Flink's RemoteInputChannel.
 """
 
@@ -31,11 +31,12 @@ MAX_BACKOFF_MS = 10_000
 
 
 class PartitionRequestBackoff:
-    """Delays the repeated requests of a partition that does not exist yet.
+    """Delays repeated requests for a partition that does not exist yet.
 
     Tasks of a job are deployed at the same time, and a consumer may send its request before its producer runs. Follows
-    the back-off of Flink's InputChannel: at once, then after `initial_ms`, doubled each time up to `max_ms`, after
-    which there are no more requests. An `initial_ms` of 0 means no second request.
+    the back-off of Flink's InputChannel: the first request is sent at once, the second after `initial_ms`; each further
+    delay is doubled, up to `max_ms`, after which there are no more requests. An `initial_ms` of 0 means no second
+    request.
     """
 
     __slots__ = ("_max_ms", "_next_ms")
@@ -47,7 +48,7 @@ class PartitionRequestBackoff:
         self._next_ms: int | None = initial_ms or None
 
     def next_delay_ms(self) -> int | None:
-        """Milliseconds to wait before the next request; `None` if there are no more requests."""
+        """Return the milliseconds to wait before the next request, or `None` if there are no more requests."""
         delay = self._next_ms
         if delay is not None:
             self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None
@@ -55,7 +56,7 @@ class PartitionRequestBackoff:
 
 
 class ChannelState(Enum):
-    """The state of a channel: READING from the first sign of data, ENDED when the last element has arrived."""
+    """The state of a channel: READING from its first data or backlog, ENDED when the last element has arrived."""
 
     CREATED = "created"
     REQUESTED = "requested"
@@ -74,14 +75,14 @@ CHANNEL_MOVES: dict[ChannelState, tuple[ChannelState, ...]] = {
     C.FAILED: (),
 }
 
-# These are read for every element, and looking up an Enum member is slow.
+# The members are read for every element, and looking up an Enum member is slow.
 _REQUESTED = ChannelState.REQUESTED
 _READING = ChannelState.READING
 _ENDED = ChannelState.ENDED
 
 
 class Queued(NamedTuple):
-    """An unread element with its sequence number; a barrier that may time out is announced first."""
+    """An unread element with its sequence number. A barrier that may time out is announced first."""
 
     sequence_number: int
     buffer: exchange.Buffer | BarrierAnnouncement
@@ -90,7 +91,7 @@ class Queued(NamedTuple):
 class InputChannel:
     """The unread elements of one channel. `channel` is its number among all channels of the task.
 
-    Elements in `priority` are read before those in `queue`: unaligned barriers, and announcements of aligned ones.
+    Elements in `priority` are read before those in `queue`: unaligned barriers, and announcements of aligned barriers.
     """
 
     __slots__ = (
@@ -121,19 +122,19 @@ class InputChannel:
         self.queue: deque[Queued] = deque()
         self.priority: deque[Queued] = deque()
         self._backoff = backoff
-        # Checkpoints whose barriers have arrived and the sequence numbers of the barriers, beginning with the last
-        # one read.
+        # The checkpoints whose barriers have arrived, with the barriers' sequence numbers, beginning with the last
+        # barrier read.
         self._barriers: deque[tuple[int, int]] = deque()
         self._persisting: int | None = None
 
     @property
     def is_open(self) -> bool:
-        """Requested, and neither ended nor failed."""
+        """True if the subpartition was requested, and the channel has neither ended nor failed."""
         return self.state is _READING or self.state is _REQUESTED
 
     @property
     def is_drained(self) -> bool:
-        """True if the channel is read to its end and all its batches are processed."""
+        """True if the channel was read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:
@@ -149,10 +150,10 @@ class InputChannel:
         )
 
     def on_credit_available(self) -> Tell[ResultPartitionId] | ChannelFailed | None:
-        """Announce to the producer credits that it may not know, if that is due.
+        """Announce credits to the producer, if that is due.
 
-        A channel that has not requested its subpartition has no producer to notify; it fails, and holds the credits to
-        its end.
+        A channel that has not requested its subpartition has no producer to notify. It fails, and holds the credits
+        until it is released.
         """
         if self.state is ChannelState.CREATED and self.credits.unannounced:
             cause = SerializedThrowable(
@@ -170,7 +171,7 @@ class InputChannel:
         return Tell(to=self.descriptor.partition_id, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
-        """Fail: the TaskManager of the producer has ended, and elements that have not arrived are lost."""
+        """Fail the channel: the producer's TaskManager has ended, and elements that have not arrived are lost."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
             message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",
@@ -179,7 +180,7 @@ class InputChannel:
         return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
     def on_buffer(self, response: exchange.BufferResponse) -> ChannelFailed | None:
-        """Queue the next element of an open channel; fails if the element is not the next one, or not allowed."""
+        """Queue the next element of an open channel. Fails the channel if the element is unexpected or not allowed."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.sequence_number != self.next_sequence_number:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
@@ -198,13 +199,13 @@ class InputChannel:
     def take(self) -> exchange.Buffer | BarrierAnnouncement:
         buffer = (self.priority or self.queue).popleft().buffer
         if isinstance(buffer, exchange.CheckpointBarrier):
-            # Checkpoints before this one will not be taken any more.
+            # Earlier checkpoints will no longer be taken.
             while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
                 self._barriers.popleft()
         return buffer
 
     def prioritize(self, checkpoint_id: int) -> None:
-        """Let the announced barrier of the checkpoint overtake the data before it, if it is still queued."""
+        """Let the announced barrier of the checkpoint overtake the data before it, if the barrier is still queued."""
         for place, queued in enumerate(self.queue):
             if isinstance(queued.buffer, exchange.CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
                 del self.queue[place]
@@ -219,7 +220,7 @@ class InputChannel:
         return self._persisting
 
     def start_persisting(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Return the batches in flight for a checkpoint taken now, and persist those that arrive before its barrier."""
+        """Return the in-flight batches of a checkpoint taken now, and persist those that arrive before its barrier."""
         self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
@@ -227,7 +228,7 @@ class InputChannel:
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """The unread batches before the barrier of the checkpoint."""
+        """Return the unread batches before the barrier of the checkpoint."""
         barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer
@@ -241,7 +242,7 @@ class InputChannel:
         self.credits.on_backlog(backlog)
 
     def on_error(self, response: exchange.ErrorResponse) -> StartTimer | ChannelFailed:
-        """Request a subpartition that was refused again, if that may help; otherwise fail."""
+        """Request a refused subpartition again, if that may help; otherwise fail."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()
@@ -265,7 +266,7 @@ class InputChannel:
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
     def _barrier_of(self, checkpoint_id: int) -> int | None:
-        """The sequence number of the barrier that ends a checkpoint here: its own, or that of a later one."""
+        """Return the sequence number of the barrier that ends the checkpoint here: its own, or a later one's."""
         return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
 
     def _enqueue(self, queued: Queued) -> None:

@@ -1,9 +1,9 @@
 """All inputs of a task: their channels, read in fair turns.
 
-Decides which channel is read next, and which messages the producers get; the caller of `poll` decides what an element
-means (barriers, watermarks). Inputs take turns, and so do the channels of each; elements that overtake data are read
-first. A blocked channel is not read: its elements stay in its queue, within its credits. Channels are numbered across
-the inputs. Follows Flink's SingleInputGate and UnionInputGate.
+Decides which channel is read next, and which messages the producers get. The caller of `poll` decides what an element
+(barrier, watermark) means. Inputs take turns, and so do the channels of each input; elements that overtake data are
+read first. A blocked channel is not read: its elements stay in its queue, within its credits. Channels are numbered
+across the inputs. Follows Flink's SingleInputGate and UnionInputGate.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class EndOfDataStatus(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Input:
-    """The channels of one input, their shared credits, and the channels that can be read, in the order of turns."""
+    """The channels of one input, their shared credits, and the readable channels, in the order of turns."""
 
     gate: int
     is_blocking: bool
     floating: FloatingCredits
     channels: tuple[InputChannel, ...]
-    # Ordered sets of numbers: a channel is in a queue at most once, and a blocked one leaves it.
+    # Ordered sets of channel numbers: a channel is queued at most once, and a blocked channel leaves the queue.
     turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
     priority_turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
@@ -57,9 +57,9 @@ class _Input:
 class InputGate:
     """The channels of one task. A task without inputs has no channels, and is finished from the start.
 
-    `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
-    `buffers` has the credits of each input if the TaskManager has assigned the task its share. The other inputs are
-    read only after those of the gates `read_first` have ended and all their batches are processed.
+    `exclusive_credit` is at least 1: with floating credits alone, blocked channels could prevent the others from
+    reading. `buffers` has the credits of each input if the TaskManager has assigned buffers to the task. Gates in
+    `read_first` are read first; the other inputs follow when these have ended and all their batches are processed.
     """
 
     __slots__ = (
@@ -111,11 +111,11 @@ class InputGate:
             channels += input_channels
         self.channels = tuple(channels)
         self.failure: ChannelFailed | None = None
-        """The first failure of a channel: no further element is read."""
+        """The first failure of a channel, after which no element is read."""
         self.buffers_in_use = 0
         """The number of batches that have arrived and are not yet processed."""
         self.waiting_bytes = 0
-        """The size of the batches that have arrived and were not read."""
+        """The size of the batches that have arrived and were not yet read, in bytes."""
         self._inputs = tuple(inputs)
         self._first = {each for each in inputs if each.gate in read_first}
         self._input_of = [each for each in inputs for _ in each.channels]
@@ -147,7 +147,7 @@ class InputGate:
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
-        """The end of the data by the channels read so far."""
+        """The end of the data, as far as the channels were read."""
         if self._with_data:
             return EndOfDataStatus.NOT_END_OF_DATA
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
@@ -164,10 +164,11 @@ class InputGate:
         return [channel.request() for channel in self.channels if channel.state is ChannelState.CREATED]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
-        """Fail the channels that wait for an answer of a TaskManager that has ended; the JobMaster handles the others.
+        """Fail the channels that wait for a reply of a TaskManager that has ended. The JobMaster handles the other
+        channels.
 
-        A channel of a blocking partition also fails while it is being read: its producer has finished, so no task can
-        fail.
+        A channel of a blocking partition fails even if it was already being read: its producer has finished, so no
+        task's failure would restart it.
         """
         effects: list[GateEffect] = []
         for channel in self.channels:
@@ -184,7 +185,7 @@ class InputGate:
         return [retried.request()]
 
     def on_buffer(self, response: exchange.BufferResponse) -> list[GateEffect]:
-        """Queue the next element of a channel; if no channel reads it, drop it and cancel the sender's request."""
+        """Queue the next element of a channel. If no channel reads it, drop it and cancel the sender's request."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             cancel = exchange.CancelPartitionRequest(
@@ -198,7 +199,7 @@ class InputGate:
         if isinstance(response.buffer, exchange.BatchRef):
             self.buffers_in_use += 1
             self.waiting_bytes += response.buffer.size_bytes
-        # A channel that is in the queue already keeps its place.
+        # A channel that is already queued keeps its position.
         self._line_up(channel)
         effects = self._persisted(channel, response.buffer)
         if isinstance(response.buffer, exchange.EndOfPartition):
@@ -222,7 +223,7 @@ class InputGate:
         return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
     def poll(self) -> tuple[int, exchange.Buffer | BarrierAnnouncement] | None:
-        """The next element and its channel, in turn; `None` if there is nothing to read, and after a failure."""
+        """Return the next element and its channel, in turn. Returns `None` if there is none, and after a failure."""
         if not self.has_data:
             return None
         source = next(iter(self._priority_turns or self._turns))
@@ -242,14 +243,14 @@ class InputGate:
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
-        """Return the credit of the oldest batch read from `channel`: another may arrive instead, here or elsewhere."""
+        """Return the credit of the oldest batch read from `channel`, so that another may arrive on any channel."""
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
         self._read_others_after_first(self._input_of[channel])
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: Sequence[int]) -> list[GateEffect]:
-        """Set the number of floating credits of each input; waiting channels may get one."""
+        """Set the number of floating credits of each input. Waiting channels may get credits."""
         pools = zip(self.floating, floating, strict=True)
         return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
 
@@ -260,7 +261,7 @@ class InputGate:
         self._take_turn(self._input_of[channel])
 
     def unblock_all(self) -> None:
-        """Read from every channel again; those that were blocked take the last turns, by number."""
+        """Read from every channel again. The channels that were blocked take the last turns, ordered by number."""
         blocked, self._blocked = sorted(self._blocked), set()
         for channel in blocked:
             self._line_up(self.channels[channel])
@@ -271,7 +272,7 @@ class InputGate:
         self._line_up(self.channels[channel])
 
     def start_persisting(self, checkpoint_id: int) -> list[PersistInFlight]:
-        """The batches in flight for a checkpoint that is taken before its barrier has come through all channels."""
+        """Return the in-flight batches of a checkpoint that is taken before its barrier has arrived on all channels."""
         return [
             PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate_of(channel.channel), batch=batch)
             for channel in self.channels
@@ -305,7 +306,7 @@ class InputGate:
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 
     def _line_up(self, channel: InputChannel) -> None:
-        """Append the channel to the queue of its input, if it can be read; one that is queued keeps its place."""
+        """Append the channel to the queue of its input, if it can be read. A queued channel keeps its position."""
         number, source = channel.channel, self._input_of[channel.channel]
         if channel.priority:
             source.priority_turns.setdefault(number)

@@ -1,10 +1,10 @@
-"""An output of a task: its batches, queued for each consumer until it has received its part.
+"""An output of a task: its batches, queued for each consumer until they are sent.
 
-Decides to which subpartition an element goes, how a reader is answered, and whether there is room for more. The stage
-that produces a batch decides on its subpartition (hash, turn, copy). A pipelined partition is released as it is
-consumed; a blocking one is written here, and read from its TaskManager when the task has finished (`KeptPartition`). An
-approximate one outlives its readers: the next reader receives the current state of event time and data, and begins with
-the next batch. Follows Flink's ResultPartition.
+Decides to which subpartition an element goes, how a reader's request is answered, and whether there is room for more.
+The stage that produces a batch decides on its subpartition (hash, turn, copy). A pipelined partition is released as it
+is consumed. A blocking partition is written here, and read from the TaskManager when the task has finished
+(`KeptPartition`). An approximate partition outlives its readers: the next reader receives the current state of event
+time and data, and begins with the next batch. Follows Flink's ResultPartition.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 _UNREAD_MOST = 128
-"""The number of batches, the last sent, that are released if their reader fails: it cannot hold more unread ones."""
+"""The number of last sent batches that are released if their reader fails: a reader cannot hold more unread batches."""
 
 
 class Subpartition:
-    """The elements for one consuming subtask that are not yet sent. There is one reader at a time.
+    """The unsent elements for one consuming subtask. There is one reader at a time.
 
     The first element is sent if the reader has credit or the element is an event. Events cost no credit and do not
-    overtake data, unless they have priority. Elements are numbered from 0. Data that begins to wait is announced once.
-    Follows Flink's PipelinedSubpartition and CreditBasedSequenceNumberingViewReader.
+    overtake data, unless they have priority. Elements are numbered from 0. The backlog is announced once, when data
+    begins to wait. Follows Flink's PipelinedSubpartition and CreditBasedSequenceNumberingViewReader.
 
-    A reconnectable subpartition takes a second reader when the first has failed: elements in transit to that one are
-    lost, and the new one begins with the next batch (Flink's PipelinedApproximateSubpartition).
+    A reconnectable subpartition accepts a second reader when the first has failed: elements in transit to the failed
+    reader are lost, and the new reader begins with the next batch (Flink's PipelinedApproximateSubpartition).
     """
 
     __slots__ = (
@@ -80,16 +80,16 @@ class Subpartition:
         self.credit = 0
         self.next_sequence_number = 0
         self.is_finished = False
-        """The last element is queued."""
+        """True if the last element is queued."""
         self.is_consumed = False
         """True if the reader has been sent end-of-partition or has detached."""
         self._partition_id = partition_id
         self._index = index
         self._queue: deque[Buffer] = deque()
         self._priority_events = 0
-        # Batches that the reader may not have received.
+        # The last batches that were sent, which the reader may not have received.
         self._sent: deque[BatchRef] | None = deque(maxlen=_UNREAD_MOST) if is_reconnectable else None
-        # The backlog that the reader knows: every element carries it.
+        # The backlog that the reader knows, because every element carries the current backlog.
         self._told_backlog = 0
         for buffer in buffers:
             self.add(buffer)
@@ -109,7 +109,7 @@ class Subpartition:
         self.is_finished = isinstance(buffer, EndOfPartition)
 
     def add_priority(self, event: Event) -> tuple[BatchRef, ...]:
-        """Queue an event before all elements without priority; returns the batches that it overtakes."""
+        """Queue an event before all elements without priority. Returns the batches that it overtakes."""
         assert not self.is_finished, f"{self}: an element after the end"
         self._queue.insert(self._priority_events, event)
         self._priority_events += 1
@@ -119,7 +119,7 @@ class Subpartition:
         return self._place_of_barrier(checkpoint_id) is not None
 
     def prioritize_barrier(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
-        """Let a waiting barrier overtake the batches before it, and return these."""
+        """Let a waiting barrier overtake the batches before it, and return these batches."""
         place = self._place_of_barrier(checkpoint_id)
         assert place is not None, f"{self} does not hold the barrier of checkpoint {checkpoint_id}"
         barrier = self._queue[place]
@@ -136,10 +136,10 @@ class Subpartition:
         self.credit = credit
 
     def reconnect(self, events: Iterable[Event]) -> tuple[BatchRef, ...]:
-        """Prepare for the next reader after one has failed; returns the batches that were in transit to it or waiting.
+        """Prepare for the next reader after one has failed. Returns the batches that were in transit or waiting.
 
-        The next reader is sent `events` in place of all waiting elements. Barriers among these belong to checkpoints
-        that were abandoned with the reader, or will be when they time out.
+        The next reader is sent `events` in place of all waiting elements. Barriers that are dropped belong to
+        checkpoints that were abandoned with the reader, or will be when they time out.
         """
         assert self._sent is not None, f"{self} has one reader only"
         assert not self.is_consumed, f"{self}: its reader had everything"
@@ -155,7 +155,7 @@ class Subpartition:
         return lost_batches
 
     def serve(self) -> list[Tell[Ref]]:
-        """Everything that may be sent to the reader now; if data waits without its knowledge, an announcement."""
+        """Return the messages that may be sent to the reader now, with an announcement if its backlog is unknown."""
         if self.consumer is None or self.is_consumed:
             return []
         messages: list[Tell[Ref]] = []
@@ -170,7 +170,7 @@ class Subpartition:
         return messages
 
     def fail(self, cause: SerializedThrowable) -> list[Tell[Ref]]:
-        """Notify the reader that the producer has failed, unless it has received everything."""
+        """Notify the reader that the producer has failed, unless the reader has received everything."""
         if self.consumer is None or self.is_consumed:
             return []
         text = f"{self}: {cause.type_name}: {cause.message}"
@@ -181,7 +181,7 @@ class Subpartition:
         return [Tell(to=self.consumer, message=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
-        """Remove everything, because the reader has left; returns the batches that were never sent."""
+        """Remove all elements, because the reader has left. Returns the batches that were never sent."""
         batches = self._batches()
         self._queue.clear()
         self.backlog = self._priority_events = 0
@@ -234,14 +234,14 @@ class Subpartition:
 
 
 def partition_error(partition_id: ResultPartitionId, subpartition: int, type_name: str, text: str) -> ErrorResponse:
-    """The refusal of a request that would fail again if it were repeated."""
+    """Return the refusal of a request that would fail again if it were repeated."""
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     cause = SerializedThrowable(type_name=type_name, message=message)
     return ErrorResponse(partition_id=partition_id, subpartition=subpartition, cause=cause)
 
 
 def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text: str) -> ErrorResponse:
-    """The refusal of a partition that does not exist yet, or no longer (Flink's PartitionNotFoundException)."""
+    """Return the refusal of a partition that does not exist yet, or no longer (Flink's PartitionNotFoundException)."""
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     return ErrorResponse(
         partition_id=partition_id,
@@ -252,18 +252,18 @@ def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text
 
 
 FLOATING_BUFFERS = 2
-"""The buffers that a partition may have beyond one for each of its subpartitions."""
+"""The number of buffers that a partition may have in addition to one for each subpartition."""
 
 MAX_BUFFERS_PER_CHANNEL = 10
-"""The limit of unsent batches for one reader: at it, the output takes no more, even with room for other readers."""
+"""The maximum number of unsent batches for one reader. At this limit the output accepts no batches for any reader."""
 
 
 class ResultPartition:
-    """The subpartitions of one output. Every method returns the messages to send and the batches to release now.
+    """The subpartitions of one output. Every method returns the messages to send and the batches to release.
 
-    Every waiting batch holds one of `size` buffers, by default the maximum. If bytes are bounded too, a partition that
-    holds its share of `bytes_per_buffer` for each buffer has no room, even with few batches. The batches of a completed
-    stage are always queued; without room the next stage has to wait.
+    Every waiting batch holds one of `size` buffers, by default the maximum. If `bytes_per_buffer` is set, a partition
+    also has no room when its waiting batches exceed `size` times this number of bytes. The batches of a completed stage
+    are always queued; without room the next stage has to wait.
     """
 
     __slots__ = (
@@ -296,7 +296,7 @@ class ResultPartition:
         self.is_finished = False
         self.is_released = False
         self.queued_batches = 0
-        """The number of waiting batches over all subpartitions."""
+        """The number of waiting batches in all subpartitions."""
         self._queued_bytes = 0
         self._full_channels = 0
         self._size = descriptor.subpartitions + FLOATING_BUFFERS if size is None else size
@@ -306,12 +306,12 @@ class ResultPartition:
         self.subpartitions = tuple(
             Subpartition(descriptor.partition_id, number, is_reconnectable=self.is_approximate) for number in numbers
         )
-        # The events that the next reader has to receive, by kind.
+        # The events that the next reader has to receive, by type.
         self._last_events: dict[type[Event], Event] = {}
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
-        """The finished form of a blocking partition, which must be completely written."""
+        """Return a blocking partition, which must be completely written, in its finished form."""
         assert self.is_blocking, f"{self.descriptor.partition_id} does not outlive its task"
         assert self.is_finished, f"{self.descriptor.partition_id} is not written wholly"
         return FinishedPartition(
@@ -325,12 +325,12 @@ class ResultPartition:
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """Subpartitions whose reader is still attached and has not been sent end-of-partition."""
+        """The subpartitions whose reader is still attached and has not been sent end-of-partition."""
         return tuple(self._unconsumed)
 
     @property
     def is_available(self) -> bool:
-        """True if there is a buffer for another batch; otherwise the task should produce no more."""
+        """True if there is a buffer for another batch. Otherwise the task should not produce more."""
         if self.is_blocking:
             return True
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
@@ -338,14 +338,14 @@ class ResultPartition:
 
     @property
     def has_credit(self) -> bool:
-        """True if some reader has room for a batch that it has not been sent."""
+        """True if a reader has unused credit."""
         return any(self.subpartitions[index].credit > 0 for index in self._unconsumed)
 
     def resize(self, size: int) -> None:
         self._size = size
 
     def add_batch(self, batch: BatchRef) -> list[PartitionEffect]:
-        """Queue a batch in its subpartition. One without rows, or without a reader, is released."""
+        """Queue a batch in its subpartition. A batch without rows, or without a reader, is released."""
         if batch.subpartition not in self._unconsumed or not batch.rows:
             return [ReleaseBatch(batch=batch)]
         holder = self.subpartitions[batch.subpartition]
@@ -372,7 +372,7 @@ class ResultPartition:
         return self._add_event(index, event)
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let an event overtake all batches; returns the effects, and the batches that it has overtaken."""
+        """Let an event overtake all batches. Returns the effects and the overtaken batches."""
         assert not self.is_blocking, "nothing overtakes in a blocking partition"
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
@@ -387,7 +387,7 @@ class ResultPartition:
     def prioritize_barrier(
         self, subpartition: int, checkpoint_id: int
     ) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let a waiting barrier overtake the batches before it; returns the effects, and these batches."""
+        """Let a waiting barrier overtake the batches before it. Returns the effects and the overtaken batches."""
         overtaken = self.subpartitions[subpartition].prioritize_barrier(checkpoint_id)
         return self._served(subpartition), overtaken
 
@@ -397,7 +397,7 @@ class ResultPartition:
     def request(
         self, subpartition: int, credit: int, consumer: Ref, *, reconnects: bool = False
     ) -> list[PartitionEffect]:
-        """Serve a reader that requests its subpartition with `credit`; with `reconnects` it replaces another reader."""
+        """Serve a reader that requests its subpartition with `credit`. With `reconnects` it replaces another reader."""
         refusal = self._refusal(subpartition, reconnects=reconnects)
         if refusal is not None:
             return [Tell(to=consumer, message=refusal)]
@@ -425,7 +425,7 @@ class ResultPartition:
         return [*notifications, *(ReleaseBatch(batch=batch) for batch in self.release())]
 
     def release(self) -> tuple[BatchRef, ...]:
-        """Release the partition without notifying readers; return unsent batches. Later ones are released at once."""
+        """Release the partition without notifying readers. Returns unsent batches; later ones are released at once."""
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:
@@ -453,7 +453,7 @@ class ResultPartition:
         return list(effects)
 
     def _consumed(self, index: int) -> tuple[BatchRef, ...]:
-        """Drop a subpartition whose reader has everything or has left; returns the batches that were never sent."""
+        """Drop a subpartition whose reader has received everything or has left. Returns the batches not sent."""
         holder = self.subpartitions[index]
         unsent = holder.drain()
         self._account(holder, unsent)
@@ -468,7 +468,7 @@ class ResultPartition:
         self._queued_bytes -= sum(batch.size_bytes for batch in removed)
 
     def _reconnected(self, index: int) -> tuple[BatchRef, ...]:
-        """Replace a reader that has failed; returns the batches that it may not have read."""
+        """Detach a reader that has failed. Returns the batches that it may not have read."""
         holder = self.subpartitions[index]
         waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
         lost_batches = holder.reconnect(self._last_events.values())

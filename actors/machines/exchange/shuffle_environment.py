@@ -1,7 +1,7 @@
-"""The network buffers of one TaskManager by task: whether a task fits, and how many buffers each part of it has.
+"""The network buffers of one TaskManager: decides whether a task fits, and assigns buffers to its inputs and outputs.
 
-A task needs at least one buffer for each subpartition and one more for each output, and the exclusive buffers of its
-channels; it gets floating buffers if there are any left. Follows Flink's NettyShuffleEnvironment.
+A task needs at least one buffer for each subpartition, one more for each output, and the exclusive buffers of its
+channels. It gets floating buffers if any are left. Follows Flink's NettyShuffleEnvironment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from flykka.messages.wire.tags import trace_tag
 class NetworkBufferPool:
     """All network buffers of one TaskManager, divided among the pools of its tasks.
 
-    Every pool is sure of its minimum. Buffers that are not promised are distributed over the pools in proportion to
-    what each could use beyond its minimum, again whenever a pool is created or destroyed. Sizes are computed on demand,
-    so that thousands of pools may come and go. Bytes are counted at the tasks, which hold the batches. Follows Flink's
-    NetworkBufferPool.
+    Every pool is guaranteed its minimum. The remaining buffers are distributed over the pools in proportion to what
+    each pool could use beyond its minimum, again whenever a pool is created or destroyed. Sizes are computed on demand,
+    so that thousands of pools may be created and destroyed. Bytes are counted at the tasks, which hold the batches.
+    Follows Flink's NetworkBufferPool.
     """
 
     def __init__(self, total: int) -> None:
@@ -34,10 +34,11 @@ class NetworkBufferPool:
         self.is_settled = True
         self._free = total
         self._owed_exclusive = 0
-        # An ordered set: shares that do not divide evenly go by age.
+        # An ordered set: if shares do not divide evenly, older pools are served first.
         self._pools: dict[LocalBufferPool[BufferListener], None] = {}
         self._resized: dict[LocalBufferPool[BufferListener], None] = {}
-        # The number that all pools could use beyond their minimum; a pool without a maximum could use every buffer.
+        # The number of buffers that all pools could use beyond their minimum. A pool without a maximum could use
+        # every buffer.
         self._usable = 0
 
     @property
@@ -50,10 +51,10 @@ class NetworkBufferPool:
         return tuple(self._pools)
 
     def create_pool(self, minimum: int, maximum: int | None = None) -> LocalBufferPool[BufferListener]:
-        """Create a pool that is sure of `minimum` buffers and may have up to `maximum` (`None`: any number).
+        """Create a pool that is guaranteed `minimum` buffers and may have up to `maximum` (`None`: any number).
 
         Raises:
-            NetworkBuffersExhaustedError: its minimum is more than the buffers that are not promised to others.
+            NetworkBuffersExhaustedError: fewer than `minimum` buffers are available, as the others are promised.
             BufferPoolDestroyedError: the buffers are destroyed.
         """
         self._promise(minimum)
@@ -67,7 +68,7 @@ class NetworkBufferPool:
         return pool
 
     def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
-        """Remove the pool; buffers of it that are in use come back one by one."""
+        """Remove the pool. Its buffers in use are returned one by one."""
         if self._pools.pop(pool, self) is self:
             return
         self._resized.pop(pool, None)
@@ -78,10 +79,10 @@ class NetworkBufferPool:
         pool.destroy()
 
     def take_exclusive(self, count: int) -> int:
-        """Promise `count` buffers, and return how many of them are free now. The others follow as they come back.
+        """Promise `count` buffers, and return how many of them are free now. The others follow as they are returned.
 
         Raises:
-            NetworkBuffersExhaustedError: fewer than `count` are not promised.
+            NetworkBuffersExhaustedError: fewer than `count` buffers are available, as the others are promised.
             BufferPoolDestroyedError: the buffers are destroyed.
         """
         if count < 1:
@@ -99,12 +100,12 @@ class NetworkBufferPool:
         self.give_back_buffers(count)
 
     def destroy(self) -> None:
-        """Destroy all buffers; returned ones are dropped."""
+        """Destroy all buffers. Buffers that are returned later are dropped."""
         self.is_destroyed = True
         self._free = 0
 
     def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
-        """Return and forget the pools whose size has changed since the last call."""
+        """Return the pools whose size has changed since the last call."""
         self.redistribute_buffers()
         resized, self._resized = tuple(self._resized), {}
         return resized
@@ -118,7 +119,7 @@ class NetworkBufferPool:
         return True
 
     def give_back_buffers(self, count: int) -> None:
-        """Take buffers back. Promised exclusive ones are served first."""
+        """Take buffers back. Promised exclusive buffers are served first."""
         if self.is_destroyed:
             return
         owed = min(count, self._owed_exclusive)
@@ -127,7 +128,7 @@ class NetworkBufferPool:
         assert self._free <= self.total, "a network buffer came back twice"
 
     def redistribute_buffers(self) -> None:
-        """Give every pool its share, if pools were created or destroyed."""
+        """Resize every pool to its share, if pools were created or destroyed."""
         if self.is_settled:
             return
         self.is_settled = True
@@ -174,23 +175,23 @@ class NetworkBufferPool:
 
 
 def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
-    """The number of the `spare` buffers that the pool could use."""
+    """Return how many of the `spare` buffers the pool could use."""
     return spare if pool.maximum is None else min(spare, pool.maximum - pool.minimum)
 
 
 BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
-"""The default. Flink's is 8, of 32 KiB each; a buffer here is room for a whole batch."""
+"""The default number of floating buffers per gate. Flink's is 8, of 32 KiB each; here a buffer holds a whole batch."""
 ENOUGH = 2**31 - 1
-"""The number of buffers if it is not configured."""
+"""The number of buffers if none is configured."""
 
 
 @trace_tag("cluster.network_settings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Network memory of a TaskManager. `None`: as much as its tasks need.
+    """Network memory of a TaskManager. `None` means as much as its tasks need.
 
-    Flink's `taskmanager.network.numberOfBuffers`, `taskmanager.memory.network`,
+    Corresponds to Flink's `taskmanager.network.numberOfBuffers`, `taskmanager.memory.network`,
     `taskmanager.network.memory.buffers-per-channel` and `floating-buffers-per-gate`.
     """
 
@@ -201,7 +202,7 @@ class NetworkSettings:
 
     @property
     def bytes_per_buffer(self) -> int | None:
-        """The bytes that one buffer stands for, if bytes are bounded."""
+        """The number of bytes per buffer, or `None` if bytes are not limited."""
         if self.network_memory_bytes is None or self.network_buffers is None:
             return None
         return max(self.network_memory_bytes // max(self.network_buffers, 1), 1)
@@ -230,12 +231,12 @@ class ShuffleEnvironment:
     def register_task(
         self, attempt: ExecutionAttemptId, subpartitions: Sequence[int], channels: Sequence[int]
     ) -> TaskBuffers:
-        """Assign buffers to a task with these subpartitions per output and channels per gate.
+        """Assign buffers to a task with these numbers of subpartitions per output and of channels per gate.
 
-        It may begin with its minimum; `take_resized` reports later when it gets more.
+        The task may begin with its minimum; `take_resized` reports later when it gets more.
 
         Raises:
-            NetworkBuffersExhaustedError: its minimum is more than the buffers left; then it gets no buffers.
+            NetworkBuffersExhaustedError: too few buffers are left for the task's minimum. The task gets no buffers.
         """
         exclusive = self.settings.buffers_per_channel * sum(channels)
         required = sum(subpartitions) + len(subpartitions) + exclusive
@@ -263,11 +264,11 @@ class ShuffleEnvironment:
 
     @property
     def is_settled(self) -> bool:
-        """True if no task has to be notified of other sizes."""
+        """True if no task has to be notified of changed sizes."""
         return self.buffers.is_settled
 
     def take_resized(self) -> dict[ExecutionAttemptId, TaskBuffers]:
-        """Return and forget the tasks whose buffers have changed since they were last notified."""
+        """Return the tasks whose buffers have changed since the last call, with their new buffers."""
         resized = {self._task_of[pool]: None for pool in self.buffers.take_resized()}
         return {attempt: self._buffers_of(attempt) for attempt in resized}
 

@@ -1,18 +1,18 @@
-"""Watermarks: those that are generated from event times, and the combined watermark of several channels.
+"""Watermarks: generated from event times, and combined over several channels.
 
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
 violations, punctuated watermarks, and no watermarks at all. They receive the earliest and the latest event time of each
-batch of rows. A source with partitions has a generator for each, and its watermark is the least of those that are not
-idle, so that rows of a slow partition are not late. Silence is measured for each partition, and so are the quiet
-periods after which its event time advances with the clock.
+batch of rows. A source with partitions has a generator for each partition, and its watermark is the minimum over the
+partitions that are not idle, so that rows of a slow partition are not late. Idleness is measured for each partition, as
+are the quiet periods after which its event time advances with the clock.
 
-`TimestampsAndWatermarks` emits each advance once; of the watermarks that come from upstream it forwards only the end of
-event time. Its watermark is part of a checkpoint: Flink forgets it, and after a restart accepts late rows as rows in
-time. Watermarks are generated from event times only here.
+`TimestampsAndWatermarks` emits each advance once. From upstream watermarks it forwards only the end of event time. Its
+watermark is part of a checkpoint; Flink forgets the watermark, and after a restart accepts late rows as on time. This
+is the only module that generates watermarks from event times.
 
-`WatermarkValve` decides which watermark a task may emit from those of its channels (Flink's StatusWatermarkValve): the
-minimum over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up
-with the last emitted watermark.
+`WatermarkValve` decides which watermark a task may emit, given those of its channels (Flink's StatusWatermarkValve):
+the minimum over the channels that are active and aligned. A channel that was idle is aligned again when it has caught
+up with the last emitted watermark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _ChannelStatus:
 class WatermarkValve:
     """The combined watermark and idleness of `channels` channels.
 
-    All begin active, without a watermark or with the one that a checkpoint has for all of them.
+    All channels begin active, with the watermark of the restored checkpoint, or without a watermark.
     """
 
     __slots__ = ("_active", "_channels", "_heap", "_max_ms", "is_idle", "watermark_ms")
@@ -48,13 +48,14 @@ class WatermarkValve:
         self.is_idle = False
         self._channels = [_ChannelStatus(watermark_ms=restored_ms) for _ in range(channels)]
         self._active = channels
-        # The greatest watermark of any channel: watermarks of a channel only grow.
+        # The maximum watermark of any channel. The watermarks of a channel only grow.
         self._max_ms = restored_ms
-        # Candidates for the minimum; an entry counts only while its channel is aligned and still has that watermark.
+        # Candidates for the minimum. An entry is valid only while its channel is aligned and still has this
+        # watermark.
         self._heap = [(restored_ms, channel) for channel in range(channels)]
 
     def on_watermark(self, channel: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
-        """Handle the watermark of a channel; returns what the task may now emit."""
+        """Handle the watermark of a channel. Returns what the task may now emit."""
         status = self._channels[channel]
         if status.is_idle or watermark.timestamp_ms <= status.watermark_ms:
             return []
@@ -65,7 +66,7 @@ class WatermarkValve:
         return self._advance(self._minimum())
 
     def on_status(self, channel: int, status: WatermarkStatus) -> list[Watermark | WatermarkStatus]:
-        """Handle a channel that becomes idle or active; returns what the task may now emit."""
+        """Handle a channel that becomes idle or active. Returns what the task may now emit."""
         channel_status = self._channels[channel]
         if channel_status.is_idle == status.idle:
             return []
@@ -86,7 +87,7 @@ class WatermarkValve:
         held_back = channel.watermark_ms == self.watermark_ms
         if self._active:
             return self._advance(self._minimum()) if held_back else []
-        # No active channel is left to wait for: emit the greatest watermark of all channels.
+        # No active channel is left to wait for, so the maximum watermark of all channels is emitted.
         self.is_idle = True
         return [*(self._advance(self._max_ms) if held_back else []), WatermarkStatus(idle=True)]
 
@@ -102,7 +103,7 @@ class WatermarkValve:
         status.is_aligned = True
         heappush(self._heap, (status.watermark_ms, channel))
         if len(self._heap) > 2 * len(self._channels) + 16:
-            # Drop the stale entries of fast channels, which accumulate while a slow one is at the top.
+            # Stale entries of fast channels are dropped: they accumulate while a slow channel is at the top.
             self._heap = [entry for entry in set(self._heap) if self._is_current(entry)]
             heapify(self._heap)
 
@@ -125,7 +126,7 @@ class WatermarkValve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonotonyViolated:
-    """A row with an earlier event time came after a later one; it is logged or, if `is_fatal`, fails the task."""
+    """A row with an earlier event time followed a later one. This is logged or, if `is_fatal`, fails the task."""
 
     timestamp_ms: int
     latest_ms: int
@@ -153,7 +154,7 @@ class WatermarkGenerator(Protocol):
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Rows come at most `delay_ms` after the latest row before them."""
+    """Assumes that rows are at most `delay_ms` out of order: older by at most this than the latest row before them."""
 
     __slots__ = ("_behind_ms", "watermark_ms")
 
@@ -164,7 +165,7 @@ class BoundedOutOfOrdernessWatermarks:
         self.watermark_ms = WATERMARK_MIN
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
-        """Record that rows up to `latest_ms` were read. No underflow at the least event time."""
+        """Record that rows up to `latest_ms` were read. The result does not underflow at the minimum event time."""
         self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
 
     def restore(self, watermark_ms: int) -> None:
@@ -172,7 +173,7 @@ class BoundedOutOfOrdernessWatermarks:
 
 
 class AscendingTimestampsWatermarks:
-    """Event times never go back from batch to batch; the handler decides what a violation does."""
+    """Assumes that event times never go back from batch to batch. The handler decides what happens on a violation."""
 
     __slots__ = ("_latest_ms", "_on_violation")
 
@@ -182,11 +183,11 @@ class AscendingTimestampsWatermarks:
 
     @property
     def watermark_ms(self) -> int:
-        """A millisecond below the latest event time, which may come again."""
+        """The latest event time minus one millisecond, because that event time may occur again."""
         return max(self._latest_ms - 1, WATERMARK_MIN)
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Record that rows were read; returns the violation, unless violations are ignored."""
+        """Record that rows were read. Returns the violation, unless violations are ignored."""
         before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
         if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
             return None
@@ -198,7 +199,7 @@ class AscendingTimestampsWatermarks:
 
 
 class PunctuatedWatermarks:
-    """The watermark is the latest event time of the rows that carry one. Batches report only those times."""
+    """The watermark is the latest event time of the rows that carry a watermark. Batches report only those times."""
 
     __slots__ = ("watermark_ms",)
 
@@ -249,12 +250,12 @@ _WHOLE = ""
 class TimestampsAndWatermarks:
     """Emits the watermark of its generators whenever it has grown (Flink's operator of this name).
 
-    It has a generator for each partition of one source (Flink's WatermarkOutputMultiplexer), created by `make` when the
-    partition first appears; without partitions all rows belong to one. A partition that delivered nothing for
-    `idle_timeout_ms` is idle and holds no other back. The event time of one that delivered nothing for
-    `quiet_period_ms` advances with the clock, from the watermark of its last rows. If it never had a row there is no
-    event time to advance: it is idle, after the idle timeout if there is one. If all are idle, the partition that is
-    furthest advances.
+    Each partition of a source has a generator (Flink's WatermarkOutputMultiplexer), which `make` creates when the
+    partition first appears; a source without partitions has a single generator. A partition that delivered nothing for
+    `idle_timeout_ms` is idle and does not hold the others back. The event time of a partition that delivered nothing
+    for `quiet_period_ms` advances with the clock, from the watermark of its last rows. A partition without any row has
+    no event time to advance, so it becomes idle instead, after the idle timeout if one is set. If all partitions are
+    idle, the one with the latest event time determines the watermark.
     """
 
     __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "_watermark_ms", "said_ms")
@@ -274,7 +275,7 @@ class TimestampsAndWatermarks:
         """The last emitted watermark."""
 
     def restore(self, restored: WatermarkState) -> None:
-        """Continue from the watermarks of a checkpoint: rows that were late then are late now."""
+        """Continue from the watermarks of a checkpoint: rows that were late then are still late."""
         self._watermark_ms = self.said_ms = restored.watermark_ms
         watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
         self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}
@@ -296,7 +297,7 @@ class TimestampsAndWatermarks:
             partition.last_read_ms = now
 
     def on_read(self, now: int) -> None:
-        """Record that something is read; `on_partitions` reports later from which partitions."""
+        """Record that something was read. `on_partitions` reports later from which partitions."""
         if (whole := self._partitions.get(_WHOLE)) is not None:
             whole.last_read_ms = now
 
@@ -308,7 +309,7 @@ class TimestampsAndWatermarks:
         return violated
 
     def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
-        """Record a batch, with the event times of the partitions that it covers, which may have no rows."""
+        """Record a batch with the event times of the partitions that it covers, which may have no rows."""
         self._partitions.pop(_WHOLE, None)
         violated: MonotonyViolated | None = None
         for time in times:
@@ -323,16 +324,16 @@ class TimestampsAndWatermarks:
         return violated
 
     def emit(self) -> Watermark | None:
-        """The watermark after a batch, if it has grown since the last one."""
+        """Return the watermark after a batch, if it has grown since it was last emitted."""
         return self._advance_to(self._watermark_ms)
 
     def on_time(self, now: int) -> Watermark | None:
-        """The watermark, if it has grown because partitions were silent."""
+        """Return the watermark, if it has grown because partitions were idle or quiet."""
         self._advance(now)
         return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """Handle a watermark from upstream: only the end of event time is forwarded."""
+        """Handle an upstream watermark, of which only the end of event time is forwarded."""
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
@@ -342,7 +343,7 @@ class TimestampsAndWatermarks:
         return not advances and all(self._is_silent(each, now) for each in partitions)
 
     def next_change_ms(self, now: int) -> int | None:
-        """The time until silence has its next effect; `None` if it has no effect any more."""
+        """Return the milliseconds until idleness has its next effect, or `None` if it has no further effect."""
         quiet_ms, changes = self._quiet_period_ms, []
         for partition in self._partitions.values():
             silent_ms, idle_after_ms = now - partition.last_read_ms, self._idle_after_ms(partition)
@@ -353,7 +354,7 @@ class TimestampsAndWatermarks:
         return min(changes, default=None)
 
     def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """The active partition with the least watermark, that watermark, and how long the partition was silent."""
+        """Return the active partition with the lowest watermark, this watermark, and its idle time (ms)."""
         active = [
             (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
         ]
@@ -377,7 +378,7 @@ class TimestampsAndWatermarks:
         return Watermark(timestamp_ms=watermark_ms)
 
     def _time(self, partition: _Partition, now: int) -> int:
-        """The watermark of a partition; while the partition is silent for long, it advances with the clock."""
+        """Return the watermark of a partition. After the quiet period it advances with the clock."""
         watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
         is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
         return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms

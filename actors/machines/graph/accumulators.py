@@ -15,7 +15,7 @@ from flykka.messages.tasks.accumulator import (
 
 
 def merged(snapshots: Iterable[AccumulatorSnapshot]) -> AccumulatorResults:
-    """Merge accumulators by name: counters are added; those with one name but different kinds fail with a reason."""
+    """Merge accumulators by name: counters are added; accumulators with one name but different types fail."""
     results: dict[str, AccumulatorSnapshot | FailedAccumulatorResult] = {}
     for snapshot in snapshots:
         so_far = results.get(snapshot.name)

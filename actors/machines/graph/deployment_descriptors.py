@@ -1,4 +1,4 @@
-"""Slot requests and deployment descriptors of attempts: their partitions, their gates, their state."""
+"""Slot requests and deployment descriptors of attempts: their partitions, gates and state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, partition_
 Vertices = Mapping[JobVertexId, ExecutionJobVertex]
 
 REPORTS_PER_SECOND = 1_000
-"""The limit of metric reports from all tasks of a job: 10,000 tasks report every ten seconds, as in Flink."""
+"""The maximum number of metric reports from all tasks of a job: 10,000 tasks report every ten seconds, as in Flink."""
 
 
 def deployment_descriptor(
@@ -28,7 +28,7 @@ def deployment_descriptor(
     vertices: Vertices,
     vertex: ExecutionVertex,
 ) -> TaskDeploymentDescriptor:
-    """The descriptor of the current attempt of a subtask. It and the attempts that it reads have their slots."""
+    """Return the descriptor of a subtask's current attempt, which has its slot, as have the attempts that it reads."""
     execution = vertex.execution
     assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
     consumers = vertices[vertex.job_vertex.vertex_id].consumers
@@ -85,7 +85,7 @@ def _output(vertex: ExecutionVertex, output: int, consumer: Consumer) -> ResultP
             edge.ship_strategy, vertex.job_vertex.parallelism, reader.parallelism, vertex.subtask
         ),
         ship_strategy=edge.ship_strategy,
-        # Key groups belong to the state after the edge, so the consumer determines their number.
+        # Key groups belong to the state downstream of the edge, so the consumer determines their number.
         max_parallelism=reader.max_parallelism,
         key_by=edge.key_by,
         partition_type=edge.result_partition_type,
@@ -118,7 +118,9 @@ def _channel(
 
 
 MAX_PRODUCERS_TO_BE_NEAR = 8
-"""A consumer that reads from more locations has no preferred location (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
+"""The number of input locations above which a consumer has no preferred location (Flink's
+MAX_DISTINCT_LOCATIONS_TO_CONSIDER).
+"""
 
 
 def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex) -> SlotRequest:
@@ -138,7 +140,7 @@ def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: Ex
 def _inputs(
     vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex
 ) -> tuple[ExecutionAttemptId, ...]:
-    """The attempts whose output it reads, those of the edge with the fewest producers first."""
+    """Return the attempts whose output the subtask reads, beginning with the edge that has the fewest producers."""
     producers: list[list[ExecutionAttemptId]] = []
     for edge in subtask.job_vertex.inputs:
         upstream = vertices[edge.source].subtasks

@@ -26,9 +26,9 @@ class SchedulingRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStateReady:
-    """The states from which attempts of this `version` start, by vertex and subtask; others start empty.
+    """The states from which attempts of this `version` start, by vertex and subtask. Other attempts start empty.
 
-    `max_parallelism` is that of the checkpoint, for the vertices that adopt its number of key groups.
+    `max_parallelism` is that of the checkpoint, for the vertices that adopt the checkpoint's number of key groups.
     """
 
     version: int
@@ -39,7 +39,7 @@ class RestoreStateReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalFailureReported:
-    """A failure that concerns the whole job; with an `attempt`, only if that attempt is running."""
+    """A failure of the whole job. If `attempt` is set, the failure counts only while that attempt is running."""
 
     cause: SerializedThrowable
     attempt: ExecutionAttemptId | None = None
@@ -47,21 +47,21 @@ class GlobalFailureReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingChanged:
-    """A stop of the job began or failed: its last checkpoint was requested, or has failed and the job continues."""
+    """A stop of the job has begun, because its last checkpoint was requested, or has failed, and the job continues."""
 
     is_stopping: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequested:
-    """Run the job with this parallelism, by vertex: all of its tasks end, and new ones replace them."""
+    """Run the job with this parallelism, by vertex: all of its tasks end, and new tasks replace them."""
 
     parallelism: Mapping[JobVertexId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelayDrawn:
-    """The random number for the delay before the restart of this `version`: from 0 to below 1."""
+    """The random number for the delay before the restart of this `version`, from 0 (inclusive) to 1 (exclusive)."""
 
     version: int
     chance: float
@@ -123,12 +123,12 @@ class CoordinateTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRescaled:
-    """Report that the job graph has another parallelism; all earlier attempts have ended."""
+    """Report that the parallelism of the job graph has changed. All earlier attempts have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleNotBegun:
-    """Report that the job is not rescaled, for this reason."""
+    """Report why the job is not rescaled."""
 
     why: str
 
@@ -143,21 +143,21 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskForRestoreState:
-    """Request the state from which new attempts start; the answer has the same `version`."""
+    """Request the state from which new attempts start. The reply has the same `version`."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRestartDelay:
-    """Draw a number from 0 to below 1 and answer with `RestartDelayDrawn` of this `version`."""
+    """Draw a random number from 0 to below 1 and reply with `RestartDelayDrawn` of this `version`."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartScheduled:
-    """Report that these tasks (if empty: all) restart in `delay_ms` because of `cause`; the timer runs."""
+    """Report that these tasks (if empty: all) restart in `delay_ms` because of `cause`. The timer is running."""
 
     delay_ms: int
     version: int
@@ -167,9 +167,10 @@ class RestartScheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizeVertices:
-    """Finalize each vertex once, as every task has finished (Flink's finalizeOnMaster); the answer has this `version`.
+    """Finalize each vertex once, because every task has finished (Flink's finalizeOnMaster). The reply has this
+    `version`.
 
-    A job that was stopped has not read all of its input and can be continued, so that its vertices are not finalized.
+    A job that was stopped has not read all of its input and can be continued, so its vertices are not finalized.
     """
 
     version: int

@@ -1,9 +1,9 @@
-"""The exception history of a job, derived from the effects of its ExecutionGraph in their order.
+"""The exception history of a job, derived from the effects of its ExecutionGraph, in order.
 
-Makes no decisions for the job. The first failure since the last decision is a root; failures before the next decision
-are concurrent to it. A restart is complete when the first of its tasks is deployed. An equal failure, without a
-completed checkpoint in between, is counted but not stored again. Follows Flink's exception history
-(RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, because a job may fail forever.
+Makes no decisions for the job. The first failure since the last decision is a root, and failures before the next
+decision are concurrent to it. A restart is complete when the first of its tasks is deployed. If an equal failure occurs
+again before a checkpoint has completed, it is counted but not stored again. Follows Flink's exception history
+(RootExceptionHistoryEntry, FailureHandlingResultSnapshot). The history is bounded, because a job may fail forever.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 
 MAX_ENTRIES = 16
-"""The limit of retained failures (Flink's `web.exception-history-size`)."""
+"""The maximum number of retained failures (Flink's `web.exception-history-size`)."""
 
 MAX_CONCURRENT = 8
-"""The limit of failures concurrent to a root: a lost TaskManager may fail thousands of tasks."""
+"""The maximum number of failures concurrent to a root: a lost TaskManager may fail thousands of tasks."""
 
 _ENDS = {
     JobStatus.FAILED: FailureOutcome.FAILED,
@@ -37,7 +37,9 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFailure:
-    """A failure without labels: the root with this number (`position` 0), or one concurrent to it."""
+    """A failure that was not labelled yet. `number` is that of its entry; `position` is 0 for the root, else the
+    position among the concurrent failures.
+    """
 
     number: int
     position: int
@@ -54,7 +56,7 @@ class ExceptionHistory:
         self._last_number = 0
         self._last_cause: SerializedThrowable | None = None
         self._numbers: dict[FailureSignature, int] = {}
-        """The entries whose failure may occur again, cleared by each checkpoint."""
+        """The entries whose failure may occur again. A completed checkpoint clears them."""
         self._new: list[NewFailure] = []
 
     @property
@@ -69,12 +71,12 @@ class ExceptionHistory:
         assert all(number in self._entries for number in self._numbers.values())
 
     def take_new(self) -> list[NewFailure]:
-        """Return and forget the failures since the last call. Repeated failures are not among them."""
+        """Return the new failures since the last call, without repeated failures."""
         new, self._new = self._new, []
         return new
 
     def label(self, number: int, position: int, labels: tuple[FailureLabel, ...]) -> RootExceptionHistoryEntry | None:
-        """Label a failure; `None` if there are no labels, or if the failure is not retained any more."""
+        """Label a failure. Returns `None` if there are no labels, or if the failure is no longer retained."""
         entry = self._entries.get(number)
         if entry is None or not labels:
             return None
@@ -85,11 +87,11 @@ class ExceptionHistory:
         return self._put(replace(entry, concurrent=concurrent))
 
     def checkpoint_completed(self) -> None:
-        """Treat later failures as new ones, even if they are equal: the job has made progress."""
+        """Treat later failures as new, even if they equal earlier ones, because the job has made progress."""
         self._numbers.clear()
 
     def on_effect(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
-        """Record an effect of the graph at `now`; returns the entries that are new or have changed."""
+        """Record an effect of the graph at `now`. Returns the entries that are new or have changed."""
         match effect:
             case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:
                 entry = ExceptionHistoryEntry(
@@ -120,7 +122,7 @@ class ExceptionHistory:
         if undecided is None:
             return self._root(failure)
         if undecided.times > 1:
-            return undecided  # Its concurrent failures were reported the first time.
+            return undecided  # The concurrent failures were reported the first time.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
         concurrent = (*undecided.concurrent, failure)
@@ -129,7 +131,7 @@ class ExceptionHistory:
 
     def _root(self, failure: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
         self._last_cause = failure.cause
-        # The vertex of a task is its name without the number of the subtask.
+        # The vertex name is the task name without the subtask number.
         vertex = None if failure.task_name is None else failure.task_name.rpartition(" (")[0]
         signature = failure_signature(vertex, failure.cause)
         number = None if signature is None else self._numbers.get(signature)
@@ -156,7 +158,7 @@ class ExceptionHistory:
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is not None and self._last_cause == cause:
-            return []  # The failure of a task, which is reported again as that of the job.
+            return []  # A task's failure, which is reported again as the job's failure.
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_cancelled(self, cause: SerializedThrowable | None, now: int) -> list[RootExceptionHistoryEntry]:
@@ -198,7 +200,7 @@ class ExceptionHistory:
         ]
 
     def _end(self, outcome: FailureOutcome, why: str | None = None) -> list[RootExceptionHistoryEntry]:
-        """Record the end of the job: pending restarts get this outcome. `why` belongs to the undecided failure."""
+        """Record the end of the job: pending restarts get this outcome. `why` applies to the undecided failure."""
         undecided = self._undecided()
         return [
             self._put(replace(entry, outcome=outcome, why_not_restarted=why if entry is undecided else None))

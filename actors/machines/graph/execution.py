@@ -1,7 +1,7 @@
-"""An attempt at running one subtask, as the JobMaster sees it (Flink's Execution).
+"""An attempt to run one subtask, as the JobMaster sees it (Flink's Execution).
 
-Decides which state an attempt is in and what a command or a report means in that state. Effects report to
-`execution_graph`, which decides what this means for the job.
+Decides the state of an attempt, and how a command or a report is handled in that state. Effects are returned to
+`execution_graph`, which decides what they mean for the job.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveSlot:
-    """Release the slot in which the attempt ran, or its slot request (`slot` is `None`).
+    """Release the slot in which the attempt ran, or its slot request if `slot` is `None`.
 
-    Unless it `has_finished`, another attempt of its subtask may follow.
+    Unless `has_finished`, another attempt of the subtask may follow.
     """
 
     attempt: ExecutionAttemptId
@@ -35,7 +35,7 @@ class LeaveSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolViolated:
-    """A report that this attempt cannot have sent: the state of the job is inconsistent, and it fails as a whole."""
+    """A report that this attempt cannot have sent. The state of the job is inconsistent, so the whole job fails."""
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable
@@ -65,7 +65,7 @@ class Execution:
         self.has_reached_end_of_data = False
         self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
         self.readers: set[tuple[JobVertexId, int]] = set()
-        """The subtasks whose attempts have read the output of this one, recorded if readers may reconnect."""
+        """The subtasks whose attempts have read this attempt's output, recorded if readers may reconnect."""
 
     @property
     def is_terminal(self) -> bool:
@@ -77,7 +77,7 @@ class Execution:
         return [self._move(ExecutionState.SCHEDULED, now)]
 
     def assign(self, slot: AssignedSlot) -> bool:
-        """Assign the slot; False if the attempt needs no slot, and the caller returns it."""
+        """Assign the slot. Returns False if the attempt needs no slot; the caller then returns the slot."""
         if self.slot is not None or self.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
             return False
         self.slot = slot
@@ -92,14 +92,15 @@ class Execution:
         if self.slot is None:
             raise IllegalTransitionError(f"{self.attempt} cannot be deployed: it has no slot")
         change = self._move(ExecutionState.DEPLOYING, now)
-        # The TaskManager has the state now; large jobs have too many handles to store them twice.
+        # The TaskManager has the state now. Large jobs have too many handles to store them twice.
         self.restore = None
         return [change]
 
     def cancel(self, now: int) -> list[AttemptEffect]:
-        """Cancel the attempt: at once if not deployed, else when the task reports it. No effect in a final state."""
+        """Cancel the attempt: at once if not deployed, else when the task reports its end. No effect after the end."""
         if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
-            # It is CANCELING only for this moment: the timestamp records that, and listeners are not notified.
+            # The attempt is CANCELING only for this moment: the timestamp records that, and listeners are not
+            # notified.
             self.timestamps[ExecutionState.CANCELING] = now
             return self._end(ExecutionState.CANCELED, now)
         if not execution_may_move(self.state, ExecutionState.CANCELING):
@@ -107,7 +108,7 @@ class Execution:
         return [self._move(ExecutionState.CANCELING, now), *self._cancel_task()]
 
     def fail(self, cause: SerializedThrowable, now: int) -> list[AttemptEffect]:
-        """Fail the attempt, which has failed or is lost; if it was being cancelled, it is CANCELED."""
+        """Fail an attempt that has failed or is lost. If it was being cancelled, it becomes CANCELED."""
         if self.is_terminal:
             return [self._ignore("a failure")]
         if self.state is ExecutionState.CANCELING:
@@ -146,7 +147,7 @@ class Execution:
         if self.state is ExecutionState.DEPLOYING:
             return [self._move(ExecutionState.RUNNING, now)]
         if self.state is ExecutionState.FAILED and self.slot is not None:
-            # It was failed together with its TaskManager, but both are alive.
+            # The attempt was failed when its TaskManager was considered lost, but both are alive.
             return self._cancel_task()
         return [self._ignore("the report RUNNING")]
 
@@ -167,7 +168,7 @@ class Execution:
         return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
 
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
-        """End the attempt. The slot is released first, because a listener to the end may need it at once."""
+        """End the attempt. The slot is released first, because a listener may need it at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
         change = self._move(state, now)
         if not is_scheduled:

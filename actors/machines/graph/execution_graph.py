@@ -2,14 +2,14 @@
 
 Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy decides which tasks begin when; groups
 of tasks are deployed when they have their slots and their restored state (`task_scheduling`). When tasks fail, the
-failover strategy decides which tasks restart: with all tasks the job is FAILING and RESTARTING, with some of them the
-job stays RUNNING and the others continue (`pending_failovers`).
+failover strategy decides which tasks restart. If all restart, the job is FAILING and then RESTARTING; if only some
+restart, the job stays RUNNING and the other tasks continue (`pending_failovers`).
 
-Each failover, the cancellation and the suspension start a new version; a restart or a restored state for an earlier
-version comes too late and is ignored.
+Each failover, the cancellation and the suspension start a new version. A restart or a restored state for an earlier
+version is ignored.
 
-Not here: the source of slots (SlotPool), how checkpoints work (CheckpointCoordinator), whether a failure is followed
-by a restart (`restart.failure_handler`), and how a single attempt handles a report (`execution`).
+Not here: the source of slots (SlotPool), how checkpoints work (CheckpointCoordinator), whether a failure is followed by
+a restart (`restart.failure_handler`), and how a single attempt handles a report (`execution`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ExecutionGraph:
         self.version = 1
         self.failure_cause: SerializedThrowable | None = None
         self.number_of_restarts = 0
-        """The number of failures with a restart, including the last one that was refused (as in Flink 1.9)."""
+        """The number of failures with a restart, including the last one even if it was refused (as in Flink 1.9)."""
         self._tasks = TaskScheduling(job_graph, now)
         self._attempts = self._tasks.attempts
         self._handler = ExecutionFailureHandler(restart_strategy, self._tasks.failover_strategy())
@@ -132,14 +132,14 @@ class ExecutionGraph:
         return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
-        """The attempt, if it is the current one of its subtask."""
+        """Return the attempt if it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """True if this version, which waits for its state, restarts the whole job."""
+        """True if this version restarts the whole job and waits for its state."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:
@@ -191,8 +191,7 @@ class ExecutionGraph:
         effects = self._perform(failures, now)
         where = event.task_manager_id
         unread = self._tasks.results.lose_task_manager(where) if where is not None else ()
-        # A job that ends or restarts all of its tasks does not read these results again: the loss is not a failure of
-        # it.
+        # A job that ends or restarts all of its tasks does not read these results again, so their loss is no failure.
         for task in unread if self.status is JobStatus.RUNNING else ():
             self._failed.setdefault(task, event.cause)
         return effects or [self._ignore("the loss of slots it no longer uses")]
@@ -207,7 +206,7 @@ class ExecutionGraph:
     # Restarts
 
     def _act_on_failures(self, now: int) -> list[Effect]:
-        """Act on failed tasks; all that have failed together are one failure."""
+        """React to failed tasks. All tasks that have failed together count as one failure."""
         failures, self._failed = self._failed, {}
         if not failures:
             return []
@@ -215,8 +214,8 @@ class ExecutionGraph:
         for partition_id in (each.lost_partition for each in failures.values() if each.lost_partition is not None):
             self._tasks.results.lose(partition_id)
         is_region = self.job_graph.failover_strategy is FailoverStrategyKind.REGION
-        # After the last checkpoint of a stop no task may continue while others end: the stop has failed for all of
-        # them.
+        # After the last checkpoint of a stop no task may continue while others end, because the stop has failed for
+        # all tasks.
         if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
             return self._fail(cause, now, vertex)
         match self._handler.handle(failures, cause, now, vertex):
@@ -270,7 +269,7 @@ class ExecutionGraph:
         return self._fail(event.cause, now)
 
     def _fail(self, cause: SerializedThrowable, now: int, vertex: JobVertexId | None = None) -> list[Effect]:
-        """Stop every attempt because of `cause`; whether the job restarts is decided when all have ended."""
+        """Cancel every attempt because of `cause`. Whether the job restarts is decided when all attempts have ended."""
         if not job_may_move(self.status, JobStatus.FAILING):
             return [self._ignore("a failure")]
         self.failure_cause, self._failing_vertex = cause, vertex
@@ -308,7 +307,7 @@ class ExecutionGraph:
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
     def _act_on_ends(self, now: int) -> list[Effect]:
-        """Act on the end of the last attempt of a failover, or of the job."""
+        """React to the end of the last attempt of a failover, or of the job."""
         effects: list[Effect] = []
         if self.status is JobStatus.RUNNING:
             for restart, tasks in self._failovers.take_ready():
@@ -364,7 +363,7 @@ class ExecutionGraph:
         if change.state in EXECUTION_TERMINAL:
             self._tasks.give_up(task)
             self._failovers.ended(task)
-        # A cancellation may get lost together with the deployment, so that the acknowledgement is still awaited.
+        # A cancellation may get lost together with the deployment, so the acknowledgement is still awaited.
         answered = [] if change.state is ExecutionState.CANCELING else self._tasks.answered((change.attempt,), now)
         match change.state:
             case ExecutionState.RUNNING:
@@ -392,7 +391,7 @@ def producer_state(
     consumer: ExecutionAttemptId,
     partition_id: ResultPartitionId,
 ) -> PartitionProducerState:
-    """The state of the attempt that produces a partition, if it is the current one of its subtask."""
+    """Return the state of the attempt that produces a partition, if it is the current attempt of its subtask."""
     producer = producer_of(partition_id)
     subtask = _subtask(job_id, vertices, producer)
     if subtask is None:
@@ -407,7 +406,7 @@ def producer_state(
 def _subtask(
     job_id: JobId, vertices: Mapping[JobVertexId, ExecutionJobVertex], attempt: ExecutionAttemptId
 ) -> ExecutionVertex | None:
-    """The subtask whose current or earlier attempt this is; `None` for an attempt that does not exist yet."""
+    """Return the subtask of this current or earlier attempt, or `None` if the attempt does not exist yet."""
     prefix, *numbers = attempt.rsplit("_", 2)
     vertex = vertices.get(JobVertexId(prefix.removeprefix(f"{job_id}_")))
     if vertex is None or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):

@@ -16,7 +16,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
 class VertexAttemptNumberStore:
     """Numbers of the next attempts of subtasks, including subtasks that the current parallelism does not have.
 
-    If a job shrinks and grows again, its attempts do not reuse numbers (Flink's VertexAttemptNumberStore).
+    If a job is scaled down and up again, its attempts do not reuse numbers (Flink's VertexAttemptNumberStore).
     """
 
     def __init__(self, first: int) -> None:
@@ -32,11 +32,11 @@ class VertexAttemptNumberStore:
 
 
 PRIOR_ATTEMPTS_KEPT = 16
-"""The number of former attempts that are kept: bounded as in Flink, because a job may fail forever."""
+"""The maximum number of former attempts that are retained: bounded as in Flink, because a job may fail forever."""
 
 
 class ExecutionVertex:
-    """A subtask: its current attempt and the last ones before it."""
+    """A subtask: its current attempt and the last attempts before it."""
 
     def __init__(
         self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
@@ -68,8 +68,6 @@ class ExecutionVertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """A consumer of a vertex's output, and the edge through which it reads."""
-
     reader: ExecutionJobVertex
     edge: JobEdge
 
@@ -90,7 +88,7 @@ class ExecutionJobVertex:
         self.consumers: dict[int, Consumer] = {}
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
-        """Adopt the number of key groups of a checkpoint. Raises `GraphError` if another one was configured."""
+        """Adopt the number of key groups of a checkpoint. Raises `GraphError` if a different number was configured."""
         now = VertexParallelism(
             parallelism=self.job_vertex.parallelism,
             max_parallelism=self.job_vertex.max_parallelism,
@@ -105,7 +103,7 @@ class ExecutionJobVertex:
 def execution_job_vertices(
     job_graph: JobGraph, now: int, numbers: VertexAttemptNumberStore | None = None
 ) -> dict[JobVertexId, ExecutionJobVertex]:
-    """The vertices of a valid job graph, in its order, wired; their attempts have these numbers, or the first ones."""
+    """Return the wired vertices of a valid job graph, in its order. `numbers` has the first attempt numbers."""
     numbers = numbers or VertexAttemptNumberStore(job_graph.first_attempt_number)
     vertices = {
         vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now, numbers) for vertex in job_graph.vertices

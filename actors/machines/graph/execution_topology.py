@@ -1,4 +1,4 @@
-"""The subtasks of a job and their exchanges, as its scheduling sees them."""
+"""The subtasks of a job and their exchanges, as the scheduling strategies see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Subtask = tuple[JobVertexId, int]
 
 
 def execution_topology(job_graph: JobGraph) -> SchedulingTopology[Subtask]:
-    """The topology of a valid job graph. A result is identified by its vertex and its output number."""
+    """Return the topology of a valid job graph. A result is identified by its vertex and its output number."""
     vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
     tasks = [(vertex.vertex_id, subtask) for vertex in job_graph.vertices for subtask in range(vertex.parallelism)]
     exchanges = [

@@ -1,4 +1,4 @@
-"""The times since which a job waits, derived from the effects of its ExecutionGraph in their order.
+"""Records since when a job waits for what, derived from the effects of its ExecutionGraph, in order.
 
 Makes no decisions. The graph itself does not need these times, but an explanation does. `explain` combines them with
 the attempts of the graph.
@@ -18,8 +18,6 @@ from flykka.messages.wire.ids import JobId
 
 
 class JobWaits:
-    """The waits of one job since its creation."""
-
     __slots__ = ("_cause", "_end_since", "_restarts", "_slots_since", "_state_since", "_status_since")
 
     def __init__(self, now: int) -> None:

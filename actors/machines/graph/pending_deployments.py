@@ -1,8 +1,9 @@
 """Attempts that are not deployed yet: groups, each deployed as a whole as soon as it is complete.
 
 The scheduling strategy forms the groups. A group waits until each of its tasks has its slot and its restored state. If
-tasks are scheduled lazily, or restart without their producers, it also waits until the locations of all their inputs
-are known: the scheduling decides when a task should get a slot, and this class when its channels can be wired.
+tasks are scheduled lazily, or restart without their producers, the group also waits until the locations of all its
+inputs are known. The scheduling strategy decides when a task should get a slot; this module decides when the task's
+channels can be wired.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.tags import trace_tag
 
 Unreadable = Callable[[Subtask], Iterator[Subtask]]
-"""Yields the producers that a task cannot read yet; the iteration continues at the last one that was not readable."""
+"""A function that yields the producers that a task cannot read yet. The iteration continues at the last such producer.
+"""
 
 
 @trace_tag("state.deployment_group")
@@ -26,7 +28,7 @@ class _Group:
     __slots__ = ("is_parked", "members", "missing")
 
     def __init__(self, members: tuple[Subtask, ...]) -> None:
-        # A dict for its order: decisions must not depend on hashes.
+        # A dict keeps the order: decisions must not depend on hashes.
         self.members = dict.fromkeys(members)
         self.missing = 0
         self.is_parked = False
@@ -34,8 +36,6 @@ class _Group:
 
 @trace_tag("state.pending_deployments")
 class Deployments:
-    """The groups of one job that are not deployed yet."""
-
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable
         self._group_of: dict[Subtask, _Group] = {}
@@ -47,7 +47,7 @@ class Deployments:
         return task in self._group_of
 
     def wait_for(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
-        """Add a group of tasks; the `stateless` ones still wait for their restored state."""
+        """Add a group of tasks. The `stateless` tasks still wait for their restored state."""
         group = _Group(tasks)
         for task in tasks:
             self._group_of[task] = group
@@ -58,7 +58,7 @@ class Deployments:
             group.missing += 1
 
     def supplied(self, task: Subtask) -> None:
-        """Record that the task has got its slot or its restored state."""
+        """Record that the task has received its slot or its restored state."""
         group = self._group_of[task]
         self._needs[task] -= 1
         group.missing -= 1
@@ -81,9 +81,10 @@ class Deployments:
             self._park(group, unreadable)
 
     def take_ready(self, *, looks_at_producers: bool) -> tuple[Subtask, ...]:
-        """Remove and return the tasks of all complete groups, each once.
+        """Remove and return the tasks of all complete groups, each task once.
 
-        `looks_at_producers`: groups wait for the producers that their tasks read, which may be in other groups.
+        With `looks_at_producers` groups also wait for the producers that their tasks read, which may be in other
+        groups.
         """
         ready, self._ready = self._ready, []
         if looks_at_producers:
@@ -126,9 +127,10 @@ class _Deployment:
 class UnacknowledgedDeployments:
     """Attempts that were submitted but not acknowledged by their TaskManagers (Flink's `Execution.deploy`).
 
-    Attempts that are deployed together are one deployment, with one timer. It ends when each of them was acknowledged,
-    has reported a state or has ended. A TaskManager may need longer for a large deployment than a single answer may
-    take, so the timeout counts from the last answer; a TaskManager that has lost a message is still found.
+    Attempts that are deployed together are one deployment, with one timer. A deployment ends when each of its attempts
+    was acknowledged, has reported a state or has ended. A TaskManager may need longer for a large deployment than the
+    timeout of a single reply, so the timeout counts from the last reply. A TaskManager that has lost a message is still
+    detected.
     """
 
     def __init__(self, timeout_ms: int) -> None:
@@ -160,7 +162,7 @@ class UnacknowledgedDeployments:
         return [CancelTimer(key=_key(number))]
 
     def time_out(self, number: int, now: int) -> tuple[ExecutionAttemptId, ...] | StartTimer | None:
-        """The attempts that were not acknowledged in time, or the next timer; `None` if the deployment has ended."""
+        """Return the unacknowledged attempts, or the next timer. Returns `None` if the deployment has ended."""
         deployment = self._deployments.get(number)
         if deployment is None:
             return None

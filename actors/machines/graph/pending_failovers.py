@@ -1,7 +1,7 @@
-"""Pending failovers of a part of the job: their tasks end, the delay passes, and then they restart.
+"""Pending failovers of some of the job's tasks: the tasks end, the delay passes, and then they restart.
 
-A task belongs to the last failover that it is part of; older ones ignore it (`ExecutionVertexVersioner`), so that it
-restarts once. A failover of the whole job ends all others.
+A task belongs to the newest failover that includes it, and older failovers ignore it (`ExecutionVertexVersioner`), so
+that it restarts once. A failover of the whole job ends all others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Failovers:
     def start_delay(
         self, restart: PendingRestart, tasks: Iterable[Subtask], living: Iterable[Subtask]
     ) -> Iterable[DrawRestartDelay | RestartScheduled | StartTimer]:
-        """Start the delay: these tasks restart after it, when those of them that are `living` have ended."""
+        """Start the delay, after which these tasks restart, as soon as the `living` tasks among them have ended."""
         versions = self._versioner.record_modifications(tuple(tasks))
         failover = _Failover(restart=restart, versions=versions, living=set(living))
         self._under_way[restart.version] = failover
@@ -76,14 +76,14 @@ class Failovers:
         self._under_way[version].is_due = True
 
     def take_ready(self) -> list[tuple[PendingRestart, tuple[Subtask, ...]]]:
-        """Remove and return the failovers that restart now, the oldest first, without tasks of newer ones."""
+        """Remove and return the failovers that restart now, oldest first, without tasks of newer failovers."""
         ready = [version for version, each in self._under_way.items() if each.is_due and not each.living]
         failovers = [self._under_way.pop(version) for version in ready]
         unmodified = [(each.restart, self._versioner.unmodified(each.versions)) for each in failovers]
         return [(restart, tasks) for restart, tasks in unmodified if tasks]
 
     def end_all(self, tasks: Iterable[Subtask]) -> None:
-        """End all pending failovers: a decision about the whole job replaces them."""
+        """End all pending failovers, because a decision about the whole job replaces them."""
         self._under_way.clear()
         self._waiting_for.clear()
         self._versioner.record_modifications(tuple(tasks))
@@ -95,7 +95,7 @@ class Failovers:
 
 
 def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartScheduled | StartTimer]:
-    """Start the timer of the delay for the random number `chance`, from 0 to below 1."""
+    """Start the timer of the delay. `chance` is a random number from 0 to below 1."""
     version, delay_ms = restart.version, restart.backoff.drawn(chance)
     return [
         StartTimer(key=f"restart-{version}", delay_ms=delay_ms, message=JobRestartDue(version=version)),
@@ -104,10 +104,10 @@ def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartSche
 
 
 class ExecutionVertexVersioner(Generic[T]):
-    """Versions of tasks, from 0: only the newest decision on a task holds (Flink's ExecutionVertexVersioner).
+    """Versions of tasks, from 0: only the newest decision on a task is valid (Flink's ExecutionVertexVersioner).
 
-    Each failover increments the versions of its tasks. When its delay has passed it restarts only the tasks whose
-    versions are unchanged: the others belong to a newer one.
+    Each failover increments the versions of its tasks. After its delay it restarts only the tasks whose versions are
+    unchanged; the others belong to a newer failover.
     """
 
     def __init__(self) -> None:

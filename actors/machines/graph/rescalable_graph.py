@@ -1,11 +1,11 @@
-"""The ExecutionGraph of a job whose parallelism may change: all tasks end, and new ones replace them.
+"""The ExecutionGraph of a job whose parallelism may change: all tasks end, and new tasks replace them.
 
 Covers the transition of Flink's AdaptiveScheduler from Executing through Restarting to Executing, for which Flink
-creates a new ExecutionGraph. Here the graph remains the same object, so that references to it stay valid; its tasks,
-their topology and the job graph are new. The job is RESTARTING while its tasks end. With the adaptive scheduler every
-failure restarts all tasks, so that each restart can have another parallelism.
+creates a new ExecutionGraph. Here the graph remains the same object, so that references to it stay valid, but its
+tasks, their topology and the job graph are new. The job is RESTARTING while its tasks end. With the adaptive scheduler
+every failure restarts all tasks, so that each restart can change the parallelism.
 
-Not here: the choice of the parallelism and the time (`rescaling.adaptive_scheduler`).
+Not here: the choice of the parallelism and the time of the rescale (`rescaling.adaptive_scheduler`).
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class RescalableExecutionGraph(ExecutionGraph):
 
     @property
     def present_job_graph(self) -> JobGraph:
-        """The current job graph, with the key groups that vertices have adopted from a checkpoint."""
+        """The current job graph, with the numbers of key groups that vertices have adopted from a checkpoint."""
         vertices = tuple(vertex.job_vertex for vertex in self._tasks.vertices.values())
         return replace(self.job_graph, vertices=vertices)
 
     @property
     def _is_rescaling(self) -> bool:
-        """The tasks end because of a rescale, and no later event has replaced it."""
+        """True if the tasks end because of a rescale, and no later event has replaced the rescale."""
         return self.status is JobStatus.RESTARTING and self._rescaling_version == self.version
 
     def _restarts_rescaled(self, version: int) -> bool:
@@ -111,7 +111,7 @@ class RescalableExecutionGraph(ExecutionGraph):
         aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
         ending = self._cancel_attempts(now)
         self._rescaling_version = self.version
-        # Nothing has failed, so that there is no cause to report.
+        # Nothing has failed, so there is no cause to report.
         return [
             JobStatusMoved(status=self.status),
             Tell(to=Role.CHECKPOINT_COORDINATOR, message=aborted),

@@ -1,7 +1,7 @@
-"""The results of a job that outlive their producers: their locations, the lost ones, and the released ones.
+"""The results of a job that outlive their producers: where they are stored, lost results, and released results.
 
-Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is stored by the TaskManager of
-the attempt that produced it. It is released there when it has no more readers, and when its producer restarts.
+Follows Flink's JobMasterPartitionTracker and PartitionReleaseStrategy. The TaskManager of the attempt that produced a
+result stores it, and releases it when it has no more readers or when its producer restarts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Kept:
 
 
 class ResultPartitions:
-    """The result partitions of one job. If all its exchanges are pipelined, there are no such results."""
+    """The result partitions of one job. If all its exchanges are pipelined, it has no such results."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class ResultPartitions:
         return self._release_at_task_managers(partitions)
 
     def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
-        """Remove the results on a lost TaskManager; returns the tasks whose results were lost."""
+        """Remove the results on a lost TaskManager. Returns the tasks whose results were lost."""
         partitions = [self._kept.pop(partition_id).partition for partition_id in self._kept_at.pop(task_manager, {})]
         self.availability.lose(partitions)
         return tuple(dict.fromkeys(partition.producer for partition in partitions))
 
     def lose(self, partition_id: ResultPartitionId) -> None:
-        """Mark a partition as lost that a reader did not find. Ignored if its task has restarted."""
+        """Mark a partition that a reader did not find as lost. Ignored if its task has restarted."""
         stored = self._kept.get(partition_id)
         if stored is not None:
             self.availability.lose([stored.partition])
@@ -116,9 +116,9 @@ def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> Result
 class RegionPartitionReleaseStrategy(Generic[T]):
     """Decides when a result that outlives its producer is released (Flink's RegionPartitionReleaseStrategy).
 
-    It is released when all regions that read it have finished as a whole: a finished task may restart with its region,
-    and then reads it again. The class counts the unfinished tasks of each region, and the regions that still read each
-    exchange.
+    A result is released when all regions that read it have finished completely: until then a finished task may restart
+    with its region and read the result again. The class counts the unfinished tasks of each region, and the regions
+    that still read each exchange.
     """
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
@@ -135,7 +135,7 @@ class RegionPartitionReleaseStrategy(Generic[T]):
                     self._reads[region][exchange] = None
 
     def finished(self, task: T) -> tuple[Partition[T], ...]:
-        """Record that the task has finished; returns the partitions that can be released now."""
+        """Record that the task has finished. Returns the partitions that can be released now."""
         if task in self._finished:
             return ()
         self._finished.add(task)

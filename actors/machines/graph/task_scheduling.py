@@ -1,7 +1,7 @@
-"""The subtasks of a job before they run: which begin, their slots and restored state, and their deployment.
+"""Schedules the subtasks of a job: decides which begin, gets their slots and restored state, and deploys them.
 
 Carries out the decisions of the ExecutionGraph (Flink's DefaultScheduler.allocateSlotsAndDeploy). An attempt waits for
-a slot and for its restored state; a group is deployed when its tasks no longer wait.
+a slot and for its restored state. A group is deployed when none of its tasks waits any longer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 class CurrentAttempts:
     """The current attempts of a job, one of each subtask: by id, and counted by state.
 
-    An event concerns one of them; the counts show its effect on the job without iterating over the others.
+    An event concerns one attempt. The counts show its effect on the job without iterating over the other attempts.
     """
 
     def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
@@ -77,7 +77,7 @@ class CurrentAttempts:
 
     @property
     def are_deployed(self) -> bool:
-        """All attempts are deployed, running or finished: no task is waiting, was cancelled or has failed."""
+        """True if all attempts are deployed, running or finished: no task is waiting, was cancelled or has failed."""
         states = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
         return sum(self._in_state[state] for state in states) == len(self._by_id)
 
@@ -145,10 +145,10 @@ class TaskScheduling:
         return (subtask for vertex in self.vertices.values() for subtask in vertex.subtasks)
 
     def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
-        """The tasks of these regions that need a new attempt, in the order of the job.
+        """Return the tasks of these regions that need a new attempt, in the order of the job.
 
-        A task that never began needs no new attempt (FLINK-19712): it still waits for its input. In the mode "lazy from
-        sources" it gets one, as in the Flink versions that had that mode.
+        A task that never began needs no new attempt (FLINK-19712), because it still waits for its input. In the mode
+        "lazy from sources" it gets a new attempt, as in the Flink versions that had that mode.
         """
         ordered = in_order(self.topology, tasks)
         if self._is_lazy:
@@ -173,7 +173,7 @@ class TaskScheduling:
         return self._begin(version, self.topology.tasks, self._strategy.start(), now, is_whole=True)
 
     def restart(self, version: int, tasks: tuple[Subtask, ...], now: int, *, is_whole: bool) -> list[Effect]:
-        """Restart these tasks, whose attempts have ended; `is_whole` if the whole job restarts."""
+        """Restart these tasks, whose attempts have ended. `is_whole` is True if the whole job restarts."""
         effects: list[Effect] = []
         for task in tasks:
             subtask = self.subtask(task)
@@ -200,20 +200,20 @@ class TaskScheduling:
         return changes, [RequestSlots(requests=requests)] if requests else []
 
     def running(self, task: Subtask, now: int) -> list[Effect]:
-        """Start the tasks that can read the output of a task while it runs."""
+        """Start the tasks that can read the output of a running task."""
         changes, requested = self._schedule(self._not_begun(self._strategy.data_produced(task)), now)
         return changes + requested
 
     def finished(self, task: Subtask, now: int) -> list[Effect]:
         """Start the tasks that can read the results of a finished task, and release the results that it has read."""
         self._deployments.readable(task)
-        # Its report that it runs may have been lost.
+        # The report that the task runs may have been lost.
         ready = self._strategy.data_produced(task) + self._strategy.finished(task)
         changes, requested = self._schedule(self._not_begun(ready), now)
         return [*changes, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
 
     def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
-        """The groups that may begin. Others have lost an input, and begin when it is produced again."""
+        """Return the groups that may begin. Other groups have lost an input, and begin when it is produced again."""
         created = ExecutionState.CREATED
         return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
 
@@ -234,16 +234,16 @@ class TaskScheduling:
         return self.deploy_when_ready(now)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
-        """The tasks that still wait for the state of this version; `None` if it has ended or was answered."""
+        """Return the tasks that still wait for the state of this version, or `None` if no state is awaited any more."""
         restore = self._restores.get(version)
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """True if this restart, which waits for its state, is one of the whole job."""
+        """True if this restart, which waits for its state, restarts the whole job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        """Apply the restored state to the attempts of this restart that await it, and deploy those that are ready."""
+        """Apply the restored state to the attempts that wait for it, and deploy the attempts that are ready."""
         restore = self._restores.pop(event.version, None)
         if restore is None:
             return [Ignore(reason=f"no task waits for the state of version {event.version}")]
@@ -260,8 +260,8 @@ class TaskScheduling:
         self._deployments.leave(task)
         for version, restore in tuple(self._restores.items()):
             restore.tasks.pop(task, None)
-            # A restore of the whole job includes the state of the coordinators of sources: they need it even without
-            # tasks.
+            # A restore of the whole job includes the state of the source coordinators, which need it even if no task
+            # does.
             if not restore.tasks and not restore.is_whole:
                 del self._restores[version]
 
@@ -291,7 +291,7 @@ class TaskScheduling:
         return [*self._coordinate_tasks(), *changes, *deployed, timer]
 
     def answered(self, attempts: Iterable[ExecutionAttemptId], now: int) -> list[Effect]:
-        """Record that TaskManagers have acknowledged these attempts, or that these have reported a state."""
+        """Record that TaskManagers have acknowledged these attempts, or that the attempts have reported a state."""
         return [effect for attempt in attempts for effect in self._unacknowledged.answer(attempt, now)]
 
     def deployment_timed_out(self, deployment: int, now: int) -> list[AttemptEffect | StartTimer]:
@@ -306,20 +306,20 @@ class TaskScheduling:
         return [effect for each in executions for effect in each.deployment_timed_out(timeout_ms, now)]
 
     def _record_reader(self, reader: Subtask) -> None:
-        """Record the reader at its producers: the next attempt of it reconnects."""
+        """Record the reader at its producers, because the reader's next attempt reconnects."""
         for exchange in self.topology.consumed(reader):
             for producer in exchange.producers:
                 self.execution_of(producer).readers.add(reader)
 
     def _coordinate_tasks(self) -> list[Effect]:
-        """Report the tasks to the coordinator when all are deployed: no checkpoint can begin before."""
+        """Report the tasks to the coordinator when all are deployed, because no checkpoint can begin before."""
         if not self.attempts.are_deployed:
             return []
         tasks = (coordinated_task(subtask) for subtask in self.subtasks())
         return [CoordinateTasks(tasks=tuple(tasks))]
 
     def _unreadable(self, task: Subtask) -> Iterator[Subtask]:
-        """The producers of a task that have no slot yet or, if the result is blocking, have not finished."""
+        """Yield the producers of a task that have no slot yet or, if the result is blocking, have not finished."""
         subtask = self.subtask(task)
         for edge in subtask.job_vertex.inputs:
             producers = self.vertices[edge.source].subtasks
@@ -333,7 +333,7 @@ class TaskScheduling:
         return self.subtask(task).execution
 
     def record(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
-        """Count state changes without consequences: an attempt was scheduled or deployed."""
+        """Count state changes that have no further consequences: an attempt was scheduled or deployed."""
         changes: list[Effect] = []
         for effect in effects:
             assert isinstance(effect, ExecutionMoved), f"{effect} has consequences"

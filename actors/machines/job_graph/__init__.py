@@ -1,4 +1,4 @@
-"""From the program to the JobGraph: the StreamGraph, its chains, operator ids, and the plan as JSON.
+"""Translates a program into the JobGraph: the StreamGraph, its chains, operator ids, and the plan as JSON.
 
-Not here: methods of programs (`flykka/api/streams`), and code of operators (`spark_bridge`).
+Not here: the API methods of programs (`flykka/api/streams`), and the code of operators (`spark_bridge`).
 """

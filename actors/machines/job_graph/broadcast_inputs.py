@@ -1,7 +1,7 @@
-"""Broadcast variables, and the part of a program that produces them and finishes before their readers begin.
+"""Broadcast variables, and the operators that produce them and finish before the readers of the variables begin.
 
-In a streaming job this part is separate: it takes no checkpoint, and after a restore it produces nothing, because its
-readers have the variables in their state. So other readers of its rows would miss them.
+In a streaming job these operators are separate: they take no checkpoint, and after a restore they produce nothing,
+because the readers have the variables in their state. Any other reader of their rows would get nothing after a restore.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from flykka.messages.graph.job_graph import JobType, JobVertex
 
 
 def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
-    """The uids of the operators of a streaming program that produce broadcast variables; empty for a batch program.
+    """Return the uids of the operators of a streaming program that produce broadcast variables. Empty for a batch
+    program.
 
     Raises:
-        GraphError: other operators read rows of one of them; the text names both.
+        GraphError: another operator reads rows of one of these operators. The message names both.
     """
     if graph.job_type is JobType.BATCH:
         return frozenset()
@@ -42,7 +43,7 @@ def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
 
 
 def broadcast_gates(vertex: JobVertex) -> frozenset[int]:
-    """The inputs of a vertex for broadcast variables, which are read before all others."""
+    """Return the inputs of a vertex that deliver broadcast variables, which are read before all others."""
     return frozenset(gate for gate, edge in enumerate(vertex.inputs) if edge.broadcast_variable is not None)
 
 

@@ -1,9 +1,10 @@
 """Chains operators into tasks: Flink's chaining rules and the inheritance of slot sharing groups.
 
 An edge is fused if its target has only this input, both strategies allow it, rows are forwarded in a pipelined
-exchange, and both ends agree in parallelism and sharing group. A keyed edge is never fused, not even at parallelism 1:
-the state after it is stored by key group. In a batch program a sink is also not fused into a chain with other readers:
-their input must be finished before they begin, and a sink commits when all tasks have ended.
+exchange, and both operators have the same parallelism and sharing group. A keyed edge is never fused, not even at
+parallelism 1, because the downstream state is stored by key group. In a batch program a sink is also not fused into a
+chain with other readers: the readers begin only when the chain has finished, but a sink commits when all tasks have
+ended.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DEFAULT_GROUP = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Operators fused into one vertex, in topological order; `reads` has the place of each operator's input."""
+    """Operators fused into one vertex, in topological order. `reads` has the indexes of their inputs in `nodes`."""
 
     nodes: tuple[StreamNode, ...]
     reads: tuple[int | None, ...]
@@ -39,7 +40,8 @@ class Chain:
 
 
 def sharing_groups(graph: StreamGraph) -> dict[str, str]:
-    """The effective slot sharing group of every uid: its own, else that of all inputs if they agree.
+    """Return the effective slot sharing group of every uid: its own group, or else the group of all inputs if they
+    agree.
 
     Raises `GraphError` as `StreamGraph.topological` does.
     """
@@ -73,7 +75,7 @@ def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -
 
 
 def chains(graph: StreamGraph) -> tuple[Chain, ...]:
-    """The chains of a program, heads in topological order. Raises `GraphError` as `StreamGraph.topological` does."""
+    """Return the chains of a program, heads in topological order. Raises the errors of `StreamGraph.topological`."""
     groups = sharing_groups(graph)
     order = graph.topological()
     fused = {

@@ -1,7 +1,7 @@
-"""From the program to the submitted graph: chains become vertices (Flink's StreamingJobGraphGenerator).
+"""Translates the program into the submitted graph: chains become vertices (Flink's StreamingJobGraphGenerator).
 
-Decides on names, the number of key groups of a vertex, pipelined or blocking outputs, and whether the windows of a
-vertex may wait for a checkpoint. `operator_ids` determines the ids.
+Decides on names, on the number of key groups of a vertex, on pipelined or blocking outputs, and whether the windows of
+a vertex may wait for a checkpoint. `operator_ids` determines the ids.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def job_graph(
     input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY,
     rescaling: RescalingSettings | None = None,
 ) -> JobGraph:
-    """The job graph of a program. Raises `GraphError`, naming the uid, if the program is invalid."""
+    """Return the job graph of a program. Raises `GraphError`, naming the uid, if the program is invalid."""
     if not stream_graph.nodes:
         raise GraphError(f"the program of job {name!r} has no operator")
     program_chains = chains(stream_graph)
@@ -110,7 +110,7 @@ def job_graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wiring:
-    """The ids that vertices and operators use for each other: by uid, and by edge for the outputs.
+    """The ids by which vertices and operators refer to each other: by uid, and by edge for the outputs.
 
     Operators with the uids `feeding` only produce broadcast variables.
     """
@@ -134,7 +134,7 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         is_max_parallelism_configured=parallelism.is_max_configured,
         inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
         outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
-        # If slots are not shared, every vertex has its own.
+        # If slots are not shared, every vertex has its own sharing group.
         slot_sharing_group=chain.group,
         firing_mode=_firing_mode(graph, chain, feeds_broadcast_variables=head.uid in wiring.feeding),
         watermark_delay_ms=head.watermark_delay_ms,
@@ -204,12 +204,12 @@ def _co_location_group(chain: Chain) -> str | None:
 
 
 def _name(chain: Chain) -> str:
-    """Flink's name of a chain: `Source: a -> b`, and `a -> (b, c)` for branches."""
+    """Return Flink's name of a chain: `Source: a -> b`, and `a -> (b, c)` for branches."""
     readers: dict[int, list[int]] = {}
     for place, reads in enumerate(chain.reads):
         if reads is not None:
             readers.setdefault(reads, []).append(place)
-    # Readers come after their inputs, so that in reverse order every name is complete when it is needed.
+    # Readers come after their inputs, so in reverse order every name is complete when it is used.
     names = [_PREFIX.get(node.kind, "") + node.name for node in chain.nodes]
     for place in reversed(range(len(names))):
         following = [names[reader] for reader in readers.get(place, ())]
@@ -223,7 +223,8 @@ def _name(chain: Chain) -> str:
 def _firing_mode(graph: StreamGraph, chain: Chain, *, feeds_broadcast_variables: bool) -> FiringMode:
     firing = [node for node in chain.nodes if node.event_time]
     if graph.job_type is JobType.BATCH or feeds_broadcast_variables:
-        # Only the end of event time is emitted; and a part that produces variables finishes before any checkpoint.
+        # A batch job emits only the end of event time, and operators that produce variables finish before any
+        # checkpoint.
         return FiringMode.ON_WATERMARK
     if firing and all(_may_fire_late(graph, node) for node in firing):
         return FiringMode.ON_CHECKPOINT
@@ -235,12 +236,12 @@ def _is_checkpointed(node: StreamNode) -> bool:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """True if delaying windows until the checkpoint has no visible effect: no event time downstream, only sinks that
-    publish per checkpoint.
+    """Return whether delaying windows until the checkpoint has no visible effect: there are no event-time operators
+    downstream, and all sinks publish per checkpoint.
 
-    Timers of functions may not be delayed: rows that arrive meanwhile would see state that the timers have yet to
-    change. And no function downstream may have operator state: the checkpoint would contain it without the effect of
-    these rows.
+    Timers of functions must not be delayed: rows that arrive meanwhile would see state that the timers have yet to
+    change. No downstream function may have operator state: the checkpoint would contain this state without the effect
+    of the delayed rows.
     """
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
@@ -255,7 +256,7 @@ def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
 def with_managed_memory(vertices: Sequence[JobVertex]) -> tuple[JobVertex, ...]:
     """Divide the managed memory of a slot among the tasks that share it (Flink's managedMemFraction).
 
-    Every operator with keyed state has an equal part, and a task the parts of its operators.
+    Every operator with keyed state gets an equal share, and a task gets the shares of its operators.
     """
     users: Counter[str] = Counter()
     for vertex in vertices:

@@ -1,4 +1,4 @@
-"""Graphs as JSON, in the format of Flink's JsonPlanGenerator, which its web interface draws."""
+"""Job graphs as JSON in the format of Flink's JsonPlanGenerator, which its web interface displays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex, ShipStrategy
 
 
 def json_plan(job_graph: JobGraph) -> dict[str, Any]:
-    """`jid`, `name` and the `nodes`: one for each vertex, with its inputs."""
+    """Return the plan with `jid`, `name` and `nodes`: one node for each vertex, with its inputs."""
     return {
         "jid": job_graph.job_id,
         "name": job_graph.name,

@@ -1,8 +1,8 @@
 """The ids by which state is found when a program runs again (Flink's StreamGraphHasherV2).
 
-The id of an operator with a uid depends only on that uid. The id of one without depends on the structure: on its place
-in a breadth-first traversal from the sources, on the number of operators chained to it, and on the ids of its inputs.
-So its name and its parallelism may change, but not the operators before it.
+The id of an operator with a uid depends only on that uid. Without a uid the id depends on the structure: on the
+operator's position in a breadth-first traversal from the sources, on the number of operators chained to it, and on the
+ids of its inputs. So its name and its parallelism may change, but not the operators before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def operator_id(uid: str) -> OperatorId:
 
 
 def given_uid(identifier: OperatorId, uid: str) -> str | None:
-    """The uid of the operator with this id; `None` if it was not set, and `uid` is automatic."""
+    """Return the uid of the operator with this id, or `None` if the user did not set it, so that `uid` is automatic."""
     return uid if identifier == operator_id(uid) else None
 
 
@@ -35,10 +35,10 @@ def vertex_id(head: OperatorId) -> JobVertexId:
 
 
 def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
-    """The id of every operator by its uid, including automatic uids.
+    """Return the id of every operator by its uid, including automatic uids.
 
     Raises:
-        GraphError: two operators have one id, or one would get the state of another.
+        GraphError: two operators have the same id, or one would get the state of another.
     """
     groups = sharing_groups(graph)
     ids: dict[str, bytes] = {}
@@ -48,7 +48,7 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
     while ahead:
         node = ahead.popleft()
         if any(edge.source_uid not in ids for edge in graph.inputs(node.uid)):
-            # It is visited again after the input that is still missing.
+            # The node is visited again after its input that is still missing.
             waiting.discard(node.uid)
             continue
         digest = _of_structure(graph, node, ids, groups) if node.has_automatic_uid else _of_uid(node.uid)
@@ -71,7 +71,7 @@ def _check_hashes(graph: StreamGraph, ids: Mapping[str, OperatorId]) -> None:
     for node in graph.nodes:
         other = None if node.uid_hash is None else owner.get(OperatorId(node.uid_hash), node.uid)
         if other is not None and other != node.uid:
-            # After every failure it would restore the current state of the other one.
+            # After every failure the operator would restore the current state of the other one.
             raise GraphError(
                 f"the uid hash of {node.uid!r}, {node.uid_hash}, is the current id of {other!r}: one of them would get"
                 f" the state of the other; give {other!r} a uid of its own with uid(...)"

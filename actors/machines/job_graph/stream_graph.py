@@ -17,7 +17,7 @@ from flykka.messages.state.handles import StateSchema
 
 
 class ChainingStrategy(StrEnum):
-    """The chaining of an operator: with its input too, only with its consumers, or not at all."""
+    """The chaining of an operator: with its input and its consumers, only with its consumers, or not at all."""
 
     ALWAYS = "ALWAYS"
     HEAD = "HEAD"
@@ -38,13 +38,14 @@ class StreamNode:
 
     `publishes_per_checkpoint` marks a sink whose rows become visible with a checkpoint, `event_time` an operator that
     fires with the watermark. For an operator that generates watermarks, `watermark_delay_ms` is their distance to the
-    newest row, `idle_timeout_ms` the silence after which it is idle, and `quiet_period_ms` the silence after which
-    event time advances with the clock. A source with a `watermark_alignment` waits for others of its group.
+    newest row, `idle_timeout_ms` the time without rows after which it is idle, and `quiet_period_ms` the time without
+    rows after which event time advances with the clock. A source with a `watermark_alignment` waits for others of its
+    group.
 
-    A uid is automatic if the user has not set it: then the id is structural (`operator_ids`). `uid_hash` is an
-    additional id from the user. `state_schema` describes the state of the operator. Of rows with equal `upsert_keys`
-    columns the newest is valid. An operator with a coordinator begins a task. It cannot run in more than
-    `parallelism_limit` subtasks, if that is set.
+    A uid is automatic if the user has not set it; the id is then structural (`operator_ids`). `uid_hash` is an
+    additional id from the user. `state_schema` describes the state of the operator. Among rows with equal `upsert_keys`
+    columns, only the newest is valid. An operator with a coordinator is the head of its task. `parallelism_limit`, if
+    set, is the maximum parallelism that the operator supports.
     """
 
     uid: str
@@ -75,12 +76,12 @@ class StreamNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamEdge:
-    """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
+    """An edge from one operator to an input of another. `key_by` has the key expressions of a HASH edge.
 
-    The target of a side output is always chained to its source. The rows of a `broadcast_variable` are read by
-    functions of the target, which begins when it has all of them.
+    The target of a side output is always chained to its source. Functions of the target read the rows of a
+    `broadcast_variable`, and the target begins when it has all of them.
 
-    Edges are compared by identity: a stream united with itself has two that look the same.
+    Edges are compared by identity, because a stream united with itself has two equal edges.
     """
 
     source_uid: str
@@ -93,7 +94,7 @@ class StreamEdge:
 
 
 class StreamGraph:
-    """Operators and edges in the order of addition, which all later steps preserve.
+    """The operators and edges of a program in the order of addition, which all later steps preserve.
 
     In a BATCH program all exchanges are blocking.
     """
@@ -118,7 +119,7 @@ class StreamGraph:
         self._outputs: dict[str, list[StreamEdge]] = {}
 
     def add_node(self, node: StreamNode) -> None:
-        """Add an operator. Raises `GraphError` if its uid exists already or its parallelism is invalid."""
+        """Add an operator. Raises `GraphError` if its uid already exists or its parallelism is invalid."""
         if node.uid in self._nodes:
             raise GraphError(f"two operators have the uid {node.uid!r}")
         if node.parallelism < 1:
@@ -169,15 +170,15 @@ class StreamGraph:
         return self._nodes[uid]
 
     def inputs(self, uid: str) -> tuple[StreamEdge, ...]:
-        """The edges into an operator, in the order of addition."""
+        """Return the edges into an operator, in the order of addition."""
         return tuple(self._inputs[uid])
 
     def outputs(self, uid: str) -> tuple[StreamEdge, ...]:
-        """The edges out of an operator, in the order of addition."""
+        """Return the edges out of an operator, in the order of addition."""
         return tuple(self._outputs[uid])
 
     def topological(self) -> tuple[StreamNode, ...]:
-        """Every operator after all of its inputs. Raises `GraphError` for a cycle and for a missing input."""
+        """Return every operator after all of its inputs. Raises `GraphError` for a cycle and for a missing input."""
         for node in self._nodes.values():
             if node.kind is not job_graph.OperatorKind.SOURCE and not self._inputs[node.uid]:
                 raise GraphError(f"the operator {node.uid!r} is not a source and has no input")
@@ -197,7 +198,7 @@ class StreamGraph:
         return tuple(order)
 
     def downstream(self, uid: str) -> Iterator[StreamNode]:
-        """Every operator that rows of this one can reach, without itself, each once."""
+        """Yield every operator that rows of this operator can reach, each once, without the operator itself."""
         visited: set[str] = set()
         ahead = deque(edge.target_uid for edge in self._outputs[uid])
         while ahead:

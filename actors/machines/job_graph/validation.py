@@ -1,6 +1,6 @@
-"""Validates job graphs that came as messages.
+"""Validates job graphs that arrive in messages.
 
-The generator creates only valid graphs; a submitted or persisted one may come from any other program.
+The generator creates only valid graphs, but any other program may have created a submitted or persisted graph.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def check_job_graph(job_graph: JobGraph) -> None:
 
 
 def recovers_approximately(job_graph: JobGraph) -> bool:
-    """True if a failed task restarts only with its downstream tasks, and rows are lost."""
+    """Return whether a failed task restarts only with its downstream tasks, so that rows are lost."""
     edges = (edge for vertex in job_graph.vertices for edge in vertex.inputs)
     return any(edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE for edge in edges)
 
 
 def fixed_parallelism(job_graph: JobGraph) -> str | None:
-    """The reason why the parallelism of a running job cannot change; `None` if it can."""
+    """Return the reason why the parallelism of a running job cannot change, or `None` if it can."""
     if recovers_approximately(job_graph):
         return f"the job {job_graph.name!r} has approximate local recovery: continuing tasks expect the same readers"
     for vertex in job_graph.vertices:
@@ -110,7 +110,7 @@ def _check_batch(job_graph: JobGraph) -> None:
 
 
 def _check_broadcast_variables(job_graph: JobGraph) -> None:
-    """Check that broadcast variables are complete before their readers begin, and regions start separately."""
+    """Check that broadcast variables are complete before their readers begin, and that regions start separately."""
     for vertex in job_graph.vertices:
         for edge in vertex.inputs:
             if edge.broadcast_variable is None:
@@ -148,7 +148,6 @@ def _check_vertex(vertex: JobVertex) -> None:
 
 
 def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
-    """Check that rows are exchanged as the job type requires: pipelined or blocking."""
     fitting = _EXCHANGED[job_type]
     for edge in vertex.inputs:
         allowed = fitting if edge.broadcast_variable is None else (ResultPartitionType.BLOCKING,)

@@ -1,7 +1,7 @@
 """Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil), and their network buffers.
 
-A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
-the partition of a producer has one for each of its consumers.
+A FORWARD or RESCALE edge is point-wise, every other edge all-to-all. A subpartition belongs to one consuming subtask,
+so the partition of a producer has one subpartition for each consumer.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ POINTWISE = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A channel of a consuming subtask: the producing subtask, and its subpartition that the channel reads."""
+    """A channel of a consuming subtask: the producing subtask, and the subpartition that the channel reads."""
 
     producer: int
     subpartition: int
 
 
 def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consumer: int) -> tuple[Channel, ...]:
-    """The channels of the consuming subtask `consumer`, in the order of their producers."""
+    """Return the channels of the consuming subtask `consumer`, in the order of their producers."""
     if ship_strategy not in POINTWISE:
         return tuple(Channel(producer=producer, subpartition=consumer) for producer in range(upstream))
     return tuple(
@@ -33,14 +33,14 @@ def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consum
 
 
 def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, producer: int) -> int:
-    """The number of subtasks that read the partition of the producing subtask `producer`."""
+    """Return the number of subtasks that read the partition of the producing subtask `producer`."""
     if ship_strategy not in POINTWISE:
         return downstream
     return len(pointwise_consumers(upstream, downstream, producer))
 
 
 def pointwise_producers(upstream: int, downstream: int, consumer: int) -> range:
-    """The producers that a consumer reads: one if there are no more producers than consumers, else an even share."""
+    """Return the producers that a consumer reads: one if there are no more producers than consumers, else its share."""
     if upstream <= downstream:
         producer = consumer * upstream // downstream
         return range(producer, producer + 1)
@@ -48,9 +48,9 @@ def pointwise_producers(upstream: int, downstream: int, consumer: int) -> range:
 
 
 def pointwise_consumers(upstream: int, downstream: int, producer: int) -> range:
-    """The consumers of a producer, the inverse of `pointwise_producers`; they are consecutive, too."""
+    """Return the consumers of a producer, which are consecutive. The inverse of `pointwise_producers`."""
     if upstream <= downstream:
-        # Ceilings: consumer j reads producer floor(j * upstream / downstream).
+        # Rounds up: consumer j reads producer floor(j * upstream / downstream).
         return range(-(-producer * downstream // upstream), -(-(producer + 1) * downstream // upstream))
     # The last consumer whose share begins at or before the producer.
     consumer = ((producer + 1) * downstream - 1) // upstream
@@ -64,10 +64,10 @@ class TaskMinimum:
 
 
 def task_minima(job_graph: JobGraph, buffers_per_channel: int) -> Iterator[TaskMinimum]:
-    """Calculates the least network buffers of each task of a job, before it runs.
+    """Yield the minimum number of network buffers of each task of a job, before it runs.
 
-    The same rule as at its TaskManager (`exchange.shuffle_environment`): one for each subpartition and one more for
-    each output, and the exclusive ones of its channels.
+    The rule is the same as at the TaskManager (`exchange.shuffle_environment`): one buffer for each subpartition, one
+    more for each output, and the exclusive buffers of the channels.
     """
     vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
     for vertex in job_graph.vertices:

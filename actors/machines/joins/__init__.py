@@ -1,4 +1,4 @@
-"""Joins of two streams: the rows that are retained of each side, and for how long.
+"""Joins of two streams: which rows of each side are retained, and for how long.
 
 Not here: rows and their columns (`spark_bridge/operators`).
 """

@@ -1,8 +1,8 @@
 """The state of one side of an interval join: segments by event time, and the bound that watermarks move.
 
-A row is closed when no future row of the other side can match it: if it is unmatched then, it stays so. Closed rows are
-retained while the other side may have unmatched rows, which they may have matched. A row is late if its time is before
-the watermark; so a row that is not late is not closed when it arrives.
+A row is closed when no future row of the other side can match it, so a row that is unmatched then stays unmatched.
+Closed rows are retained while the other side may have unmatched rows that match them. A row is late if its event time
+is before the watermark, so a row that is not late is not yet closed when it arrives.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
 
 UNBOUNDED_MS = 2**53
-"""The bound of an unbounded interval: longer than all times, and a number of microseconds that fits into 64 bits."""
+"""The bound of an unbounded interval: longer than all times, and its microseconds fit into 64 bits."""
 
 MERGED_ROWS = 250_000
-"""A segment with more rows is not merged: many batches that need only a part of it would read it."""
+"""The maximum size of a merged segment, because many batches that need only a part of it would read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A row matches those of the other side whose times are from `lower_ms` to `upper_ms` later than its own."""
+    """The join interval: a row matches rows of the other side that are from `lower_ms` to `upper_ms` later."""
 
     lower_ms: int
     upper_ms: int
@@ -55,7 +55,7 @@ class Interval:
 
     @property
     def through_after_ms(self) -> int:
-        """The time after a row within which matching rows may still arrive."""
+        """The time after a row's event time within which matching rows may still arrive, in milliseconds."""
         return max(0, self.upper_ms)
 
 
@@ -80,7 +80,7 @@ class IntervalSegments(Segments[Frame]):
         return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the time before which rows are late at a watermark; `None` if no row is."""
+        """Return the time before which rows are late at a watermark, or `None` if no row is."""
         return latest(self.closed_to_ms, None if watermark_ms == WATERMARK_MIN else watermark_ms)
 
     def met(self, first_ms: int, last_ms: int) -> tuple[Reading[Frame], ...]:
@@ -98,7 +98,7 @@ class IntervalSegments(Segments[Frame]):
         return tuple(each for each in readings if _has_rows(each))
 
     def close(self, watermark_ms: int) -> tuple[BatchId, ...]:
-        """Move the bound to a watermark; returns the segments that are not needed any more."""
+        """Move the bound to a watermark. Returns the segments that are no longer needed."""
         self.closed_to_ms = self.closed_at(watermark_ms)
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))

@@ -1,4 +1,4 @@
-"""The read model of a job: its state as its messages report it, for queries of clients and displays.
+"""The read model of a job: its state according to its messages, for queries of clients and displays.
 
-Not here: decisions, and the format of answers (`flykka/rest/responses`, `flykka/views`).
+Not here: decisions, and the format of responses (`flykka/rest/responses`, `flykka/views`).
 """

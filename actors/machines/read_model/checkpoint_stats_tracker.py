@@ -37,7 +37,10 @@ Subtasks = dict[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
 
 
 class CheckpointStatsTracker:
-    """Constant work per acknowledgement; a complete checkpoint is summed up once. `vertices` has the parallelisms."""
+    """Tracks the checkpoints of one job. `vertices` has the parallelism of each vertex.
+
+    An acknowledgement costs constant time. The sums of a checkpoint are computed once, when it is complete.
+    """
 
     def __init__(self, vertices: Mapping[JobVertexId, int], history_size: int = CHECKPOINT_HISTORY) -> None:
         if history_size < 0:
@@ -48,9 +51,10 @@ class CheckpointStatsTracker:
         self._seen = {figure: _MinMaxAvg() for figure in _FIGURES}
         self._in_progress: dict[int, CheckpointStatistics] = {}
         self._history: OrderedDict[int, CheckpointStatistics] = OrderedDict()
-        """In trigger order, including those in progress."""
+        """The listed checkpoints in trigger order, including those in progress."""
         self._subtasks: dict[int, Subtasks] = {}
-        """The subtasks of checkpoints in progress, and of the last ended ones in the order of their ends."""
+        """The subtasks of the checkpoints in progress and of the last ended checkpoints, which are ordered by end time.
+        """
         self.latest_completed: CheckpointStatistics | None = None
         self.latest_savepoint: CheckpointStatistics | None = None
         self.latest_failed: CheckpointStatistics | None = None
@@ -75,11 +79,11 @@ class CheckpointStatsTracker:
 
     @property
     def history(self) -> tuple[CheckpointStatistics, ...]:
-        """The listed checkpoints, in progress or ended, the newest first."""
+        """The listed checkpoints, in progress or ended, newest first."""
         return tuple(map(self._present, reversed(self._history.values())))
 
     def ended(self, limit: int) -> tuple[CheckpointStatistics, ...]:
-        """The last listed ones that have ended, the oldest first."""
+        """Return the last `limit` listed checkpoints that have ended, oldest first."""
         newest: list[CheckpointStatistics] = []
         for stats in reversed(self._history.values()):
             if len(newest) >= limit:
@@ -89,7 +93,7 @@ class CheckpointStatsTracker:
         return tuple(reversed(newest))
 
     def lookup(self, checkpoint_id: int) -> CheckpointStatistics | None:
-        """Look a checkpoint up: in progress, listed, or among the latest."""
+        """Return a checkpoint that is in progress, listed, or among the latest, or else `None`."""
         stats = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
         stats = stats or next((each for each in latest if each and each.checkpoint_id == checkpoint_id), None)
@@ -151,7 +155,7 @@ class CheckpointStatsTracker:
         self.counts = replace(self.counts, total=self.counts.total + 1, in_progress=self.counts.in_progress + 1)
 
     def _on_acknowledged(self, message: SubtasksAcknowledged) -> None:
-        """Record acknowledgements, in time or late; ignored if the checkpoint's subtasks are no longer retained."""
+        """Record acknowledgements, in time or late. Ignored if the checkpoint's subtasks are no longer retained."""
         subtasks = self._subtasks.get(message.checkpoint_id)
         if subtasks is not None:
             for subtask in message.subtasks:
@@ -179,7 +183,7 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def on_coordinator_lost(self, now: int) -> None:
-        """Fail the checkpoints in progress, whose coordinator has ended."""
+        """Fail the checkpoints in progress, because their coordinator has ended."""
         for checkpoint_id in list(self._in_progress):
             self._abort(checkpoint_id, now, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
 
@@ -204,7 +208,7 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def _begun(self, checkpoint_id: int, trigger_ms: int) -> CheckpointStatistics:
-        """End a checkpoint in progress; if its begin was never reported, only its end is known."""
+        """Remove and return a checkpoint in progress. If its begin was never reported, create it with `trigger_ms`."""
         started = self._in_progress.pop(checkpoint_id, None)
         if started is not None:
             self.counts = replace(self.counts, in_progress=self.counts.in_progress - 1)
@@ -219,7 +223,7 @@ class CheckpointStatsTracker:
         if stats.checkpoint_id in self._history:
             self._history[stats.checkpoint_id] = stats
         if stats.checkpoint_id in self._subtasks:
-            # After those that have ended before.
+            # Moved to the end, so that the subtasks are ordered by end time.
             self._subtasks[stats.checkpoint_id] = self._subtasks.pop(stats.checkpoint_id)
         ended = [each for each in self._subtasks if each not in self._in_progress]
         for oldest in ended[:-SUBTASK_HISTORY]:
@@ -231,7 +235,7 @@ class CheckpointStatsTracker:
             self._history.popitem(last=False)
 
     def _present(self, stats: CheckpointStatistics) -> CheckpointStatistics:
-        """Add the sums over the subtasks so far; late ones do not change the sizes of an ended checkpoint."""
+        """Add the sums over the subtasks so far. Late subtasks do not change the sizes of an ended checkpoint."""
         if stats.checkpoint_id not in self._subtasks:
             return stats
         subtasks = self._subtasks[stats.checkpoint_id].values()
@@ -270,7 +274,7 @@ class CheckpointStatsTracker:
 
 
 class _MinMaxAvg:
-    """Minimum, maximum and average of values, without storing them."""
+    """Computes the minimum, maximum and average of values without storing them."""
 
     def __init__(self) -> None:
         self._count = self._least = self._greatest = self._total = 0

@@ -1,7 +1,7 @@
-"""The read models of all running jobs, and of the last ended ones (Flink's ExecutionGraphInfoStore).
+"""The read models of all running jobs, and of the last ended jobs (Flink's ExecutionGraphInfoStore).
 
-Folds the messages to listeners of jobs, and answers queries. The actor of the same name passes it the messages of its
-mailbox; readers of traces pass it the recorded messages of that actor.
+Folds the messages to listeners of jobs, and answers queries. The actor of the same name passes its messages to this
+class, and readers of traces pass that actor's recorded messages.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ExecutionGraphInfoStore:
         self._capacity = capacity
         self.jobs: dict[JobId, JobReadModel] = {}
         self._ended: dict[JobId, None] = {}
-        """In the order of their ends."""
+        """The ended jobs, ordered by end time."""
 
     def on_message(self, message: Message, now: int) -> job_details.ArchivedJob | None:
-        """Apply a message about a job; ignored if the job is not tracked.
+        """Apply a message about a job. Ignored if the job is not tracked.
 
-        Returns the archive of a job when its result is reported, if it has ended here. The archive of a suspended job
-        is written by the process that ends it, which has more information.
+        Returns the archive of a job when its result is reported, if the job has ended here. The process that ends a
+        suspended job writes its archive, because it has more information.
         """
         if isinstance(message, job_details.TrackJob):
             self._track(message, now)
@@ -74,7 +74,7 @@ class ExecutionGraphInfoStore:
         if model is not None and model.ended_ms is None and model.submitted.vertices == message.job_graph.vertices:
             model.on_new_job_master(now)
             return
-        # A new job; or another job with this id was submitted before, whose model is replaced.
+        # The job is new, or another job with this id was submitted before, whose model is replaced.
         self.jobs.pop(job_id, None)
         self._ended.pop(job_id, None)
         self.jobs[job_id] = JobReadModel(message.job_graph)

@@ -1,4 +1,4 @@
-"""The read model of a job: a fold over the messages of its JobMaster and the JobManager to listeners.
+"""The read model of a job: a fold over the messages that its JobMaster and the JobManager send to listeners.
 
 Includes its parts: the last rescales (Flink's RescalesStatsSnapshot), and time series.
 """
@@ -32,7 +32,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Tas
 from flykka.messages.wire.message import Message
 
 MAX_RESCALES = 100
-"""The limit of retained rescales (Flink's web.adaptive-scheduler.rescale-history.size)."""
+"""The maximum number of retained rescales (Flink's web.adaptive-scheduler.rescale-history.size)."""
 
 
 class RescaleHistory:
@@ -70,17 +70,17 @@ class RescaleHistory:
 
 
 POINTS = 120
-"""The limit of points in one series; after each halving there are half as many."""
+"""The maximum number of points in a series. When it is reached, pairs of points are merged."""
 
 STEP_MS = 1_000
-"""The length of the first steps: actors do not report more often."""
+"""The initial length of a step in milliseconds. Actors do not report more often."""
 
 
 class _Points(ABC):
-    """Numbers over the run of a job, with a fixed limit of points for any duration.
+    """A series of numbers over the run of a job, with a fixed maximum number of points for any duration.
 
-    A point stands for a step of time. When the points are used up, each pair becomes one (`combined`) and the step
-    doubles: a job of a minute is shown by the second, one of a day by the half hour.
+    A point stands for a step of time. When the maximum is reached, each pair becomes one point (`combined`) and the
+    step doubles: a job of a minute is shown by the second, a job of a day by the half hour.
     """
 
     def __init__(self) -> None:
@@ -89,12 +89,11 @@ class _Points(ABC):
         self.values: list[float | None] = []
 
     def start_at(self, at_ms: int) -> None:
-        """Begin the first step at this time, unless it has begun."""
         if self.start_ms is None:
             self.start_ms = at_ms
 
     def place(self, at_ms: int) -> int:
-        """The index of the step of this time. Times before the series belong to the first step."""
+        """Return the index of the step of this time. Times before the series belong to the first step."""
         self.start_at(at_ms)
         assert self.start_ms is not None
         while (index := max(0, at_ms - self.start_ms) // self.step_ms) >= POINTS:
@@ -129,7 +128,7 @@ class RowCounts(_Points):
         return first + second
 
     def per_second(self, until_ms: int) -> job_details.TimeSeries:
-        """The rates up to `until_ms`. The last step counts with its duration so far; a step without reports is 0."""
+        """Return the rates up to `until_ms`, 0 for steps without reports. The last step counts only until then."""
         if self.start_ms is None:
             return job_details.TimeSeries()
         lasted = max(1, until_ms - self.start_ms)
@@ -149,7 +148,7 @@ class Peaks(_Points):
         return max(first, second)
 
     def begins_step(self, at_ms: int) -> bool:
-        """True for the first call in each step, which it creates."""
+        """Return True for the first call in each step. Creates the step."""
         new = self.place(at_ms) + 1 - len(self.values)
         self.values.extend([None] * new)
         return new > 0
@@ -159,13 +158,13 @@ class Peaks(_Points):
 
 
 LAST_RESTARTS = 10
-"""The limit of retained restarts: a job may restart without end, and each restart has a failure."""
+"""The maximum number of retained restarts. A job may restart without end, and each restart has a failure."""
 
 
 class JobReadModel:
-    """Applies the messages about one job in their order; `details` returns its state as a value.
+    """Applies the messages about one job in their order. `details` returns its state as a value.
 
-    It outlives the JobMasters of the job. The cost of a message does not depend on the size of the job.
+    The model outlives the JobMasters of the job. The cost of a message does not depend on the size of the job.
     """
 
     def __init__(self, job_graph: JobGraph) -> None:
@@ -204,7 +203,7 @@ class JobReadModel:
         return self.job_graph.checkpointing.archive_directory
 
     def on_message(self, message: Message, at_ms: int) -> None:
-        """Apply a message that arrived at `at_ms`; if the message has a time, that is recorded."""
+        """Apply a message that arrived at `at_ms`. If the message has a time of its own, that time is recorded."""
         self._modified_ms = at_ms
         self.checkpoints.on_message(message)
         match message:
@@ -274,7 +273,7 @@ class JobReadModel:
         return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
     def details(self, at_ms: int, checkpoints: int = job_details.CHECKPOINT_HISTORY) -> job_details.JobDetails:
-        """The state of the job at `at_ms`, with its last checkpoints, at most `checkpoints`."""
+        """Return the state of the job at `at_ms`, with at most `checkpoints` of its last checkpoints."""
         until = at_ms if self.ended_ms is None else self.ended_ms
         return job_details.JobDetails(
             job_id=self.job_id,
@@ -368,7 +367,7 @@ class JobReadModel:
         more = vertex.record_metrics(subtask, number, metrics, at_ms, accumulators, files_unassigned)
         if vertex.is_source:
             self._rows_read.record(at_ms, more)
-        # Once for each step: finding the least watermark iterates over all subtasks.
+        # Once for each step, because finding the lowest watermark iterates over all subtasks.
         if self._lags.begins_step(at_ms):
             watermarks = [
                 watermark_ms for each in self._vertices.values() if (watermark_ms := each.watermark_ms) is not None
@@ -392,14 +391,14 @@ class JobReadModel:
         if former is not None:
             self._timestamps[self.status] = replace(former, total_ms=former.total_ms + max(0, at_ms - former.at_ms))
         self.status = status
-        # At the end of the dictionary, so that it is ordered by time.
+        # Moved to the end of the dictionary, so that the dictionary is ordered by time.
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
         self._timestamps[status] = job_details.StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
 
 
 class DeployingAttempts:
-    """The attempts that are DEPLOYING, and since when there are any (Flink's DeploymentStateTimeMetrics)."""
+    """The attempts that are DEPLOYING, and for how long (Flink's DeploymentStateTimeMetrics)."""
 
     def __init__(self) -> None:
         self._attempts: set[ExecutionAttemptId] = set()

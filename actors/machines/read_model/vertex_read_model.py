@@ -1,4 +1,4 @@
-"""A vertex of a job as reported by messages: states of its subtasks, counts over time, and aggregates of both."""
+"""The read model of a vertex: states of its subtasks, counts over time, and aggregates of both."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
-"""The window of rates: long enough for steady values, short enough to drop to zero soon after the last row."""
+"""The time window of rates: long enough for steady values, short enough to drop to zero soon after the last row."""
 
 MAX_ATTEMPTS = 16
-"""The limit of earlier attempts retained for each subtask (Flink's execution.attempts-history-size)."""
+"""The maximum number of earlier attempts retained for each subtask (Flink's execution.attempts-history-size)."""
 
 _NOTHING = TaskIOMetrics()
 
@@ -46,7 +46,7 @@ _Window = tuple[_Sample, _Sample]
 
 @dataclass(slots=True)
 class _Subtask:
-    """The newest attempt of a subtask, and in `before` the counts of earlier ones."""
+    """The newest attempt of a subtask. `before` has the counts of earlier attempts."""
 
     attempt_number: int = 0
     state: ExecutionState = ExecutionState.CREATED
@@ -70,7 +70,7 @@ class _Subtask:
         return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
-        """True if the attempt is the newest. A newer one replaces the one before."""
+        """Return whether the attempt is the newest. A newer attempt replaces the current one."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(replace(self.details(), accumulators=self.accumulators))
@@ -89,7 +89,7 @@ class _Subtask:
         self.task_manager = message.task_manager or self.task_manager
         self.failure = message.failure or self.failure
         if message.state is ExecutionState.RUNNING and not self.samples:
-            # It has read nothing yet: the first rate is measured from here.
+            # The attempt has read nothing yet. The first rate is measured from here.
             self.sample(message.timestamp_ms, _NOTHING)
 
     def details(self) -> AttemptDetails:
@@ -110,15 +110,15 @@ class _Subtask:
             self.samples.popleft()
 
     def checkpointed(self, triggered_ms: int) -> None:
-        """Record a complete checkpoint that was triggered at this time: rows counted before are not read again."""
-        # The counts of an attempt only grow, so the last report before the trigger has the greatest.
+        """Record a completed checkpoint that was triggered at this time: rows counted before are not read again."""
+        # The counts of an attempt only grow, so the last report before the trigger has the highest.
         for sample in reversed(self.samples):
             if sample.at_ms <= triggered_ms:
                 self.rows_in_checkpoint = sample.metrics.rows_in
                 return
 
     def recent(self) -> _Window | None:
-        """The first and the last sample of the window; `None` if the attempt does not run, or has too few reports."""
+        """Return the first and last sample of the window, or `None` if the attempt has ended or has too few reports."""
         if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
             return None
         first, last = self.samples[0], self.samples[-1]
@@ -139,7 +139,7 @@ class _Subtask:
 
 
 class VertexReadModel:
-    """Applies the messages about the subtasks of one vertex. Late ones about earlier attempts change nothing."""
+    """Applies the messages about the subtasks of one vertex. Late messages about earlier attempts change nothing."""
 
     def __init__(self, vertex: JobVertex) -> None:
         self._vertex = vertex
@@ -177,7 +177,7 @@ class VertexReadModel:
         accumulators: tuple[AccumulatorSnapshot, ...] = (),
         files_unassigned: int = 0,
     ) -> int:
-        """Apply a report of an attempt; returns the number of rows read since its last report."""
+        """Apply a report of an attempt. Returns the number of rows read since its last report."""
         self._files_unassigned = files_unassigned
         reported = self._subtasks[subtask]
         if not reported.has_attempt(attempt_number):
@@ -187,7 +187,7 @@ class VertexReadModel:
         return metrics.rows_in - before
 
     def record_checkpoint(self, triggered_ms: int) -> None:
-        """Record a complete checkpoint that was triggered at this time, from which restarts begin."""
+        """Record a completed checkpoint that was triggered at this time, from which restarts begin."""
         for subtask in self._subtasks:
             subtask.checkpointed(triggered_ms)
 
@@ -197,7 +197,7 @@ class VertexReadModel:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The least watermark of the subtasks; `None` before the first one, and after the end of event time."""
+        """The lowest watermark of the subtasks; `None` before the first watermark and after the end of event time."""
         watermark = least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
         return None if event_time_has_ended(watermark) else watermark
 
@@ -212,7 +212,7 @@ class VertexReadModel:
     def subtasks(
         self, acknowledged: Mapping[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
     ) -> tuple[SubtaskDetails, ...]:
-        """The subtasks with their attempts, and their metrics in a checkpoint."""
+        """Return the subtasks with their attempts, and their metrics in a checkpoint."""
         vertex_id = self._vertex.vertex_id
         return tuple(
             _details(number, subtask, acknowledged.get((vertex_id, number)))
@@ -221,7 +221,7 @@ class VertexReadModel:
 
     def details(self, at_ms: int) -> JobVertexDetails:
         states = self.states
-        # One iteration over the subtasks: there may be thousands, and displays query each second.
+        # A single iteration over the subtasks, because there may be thousands, and displays query each second.
         now = [subtask.now for subtask in self._subtasks]
         all_time = (*self._subtasks, self._gone)
         counts_of = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
@@ -284,7 +284,7 @@ def _details(number: int, subtask: _Subtask, acknowledged: SubtaskCheckpointStat
 
 
 def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
-    """Rows in and out per second, of all windows together."""
+    """Return rows in and rows out per second, over all windows together."""
     rows_in = rows_out = 0.0
     for first, last in windows:
         ms = last.at_ms - first.at_ms
@@ -294,7 +294,7 @@ def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
 
 
 def _shares(windows: Sequence[_Window]) -> TimeShares | None:
-    """The shares of the windows in which subtasks were busy, back-pressured and idle."""
+    """Return the shares of time in the windows in which subtasks were busy, back-pressured and idle."""
     busy = back_pressured = idle = 0
     for first, last in windows:
         busy += last.metrics.busy_ms - first.metrics.busy_ms
@@ -307,7 +307,7 @@ def _shares(windows: Sequence[_Window]) -> TimeShares | None:
 
 
 def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
-    """Add the row counts; other metrics are not additive across attempts."""
+    """Add the row counts. Other metrics are not additive across attempts."""
     return TaskIOMetrics(
         rows_in=so_far.rows_in + more.rows_in,
         rows_out=so_far.rows_out + more.rows_out,
@@ -317,7 +317,7 @@ def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
-    """The state that represents all subtasks (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
+    """Return the state that represents all subtasks (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
     for state in (
         ExecutionState.FAILED,
         ExecutionState.CANCELING,
@@ -332,18 +332,18 @@ def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
 
 
 def least_watermark(watermarks: Iterable[int | None]) -> int | None:
-    """The least watermark of the subtasks; `None` while one of them has no watermark, or without subtasks."""
+    """Return the lowest watermark of the subtasks, or `None` if a subtask has no watermark or there are no subtasks."""
     values = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
     least = min(values, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least
 
 
 def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
-    """The latency with the greatest median; `None` without latencies."""
+    """Return the latency with the highest median, or `None` without latencies."""
     slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
     return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:
-    """True if this is the watermark after the last row."""
+    """Return whether this is the watermark after the last row."""
     return watermark_ms == WATERMARK_MAX

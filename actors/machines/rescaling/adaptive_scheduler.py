@@ -1,11 +1,11 @@
 """Decides when a job is rescaled, and to which parallelism (Flink's AdaptiveScheduler).
 
-A rescale begins when a client has set other bounds, when there are more slots that the job can use, or when the job
-restarts anyway. The parallelism is the one that fits into the available slots. If it differs from the present one, a
+A rescale begins when a client has set new bounds, when there are more slots that the job can use, or when the job
+restarts anyway. The parallelism is the one that fits into the available slots. If it differs from the current one, a
 checkpoint is taken first, so that no work is repeated, and then the ExecutionGraph restarts all tasks. If no checkpoint
 can be taken, the job continues from the latest one.
 
-With the default scheduler a job starts with its own parallelism and restarts with its present one: only a client
+With the default scheduler a job starts with its configured parallelism and restarts with its current one; only a client
 rescales it. With the adaptive scheduler, or if a client had set bounds before this JobMaster began, the job first waits
 for all slots that it can use and, after a timeout, for the minimum that it needs.
 
@@ -53,9 +53,9 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
 COUNT_INTERVAL_MS = 200
-"""The pause between two counts of the slots while the job waits for slots."""
+"""The milliseconds between two counts of the slots while the job waits for slots."""
 WATCH_INTERVAL_MS = 2_000
-"""The pause between two counts while the job runs and could use more slots."""
+"""The milliseconds between two counts while the job runs and could use more slots."""
 MAX_FAILED_CHECKPOINTS = 2
 """The number of failed checkpoints before a rescale uses the latest completed one (Flink's rescale-trigger)."""
 _ENDS = {
@@ -91,14 +91,14 @@ RESCALE_MOVES: dict[RescalePhase, tuple[RescalePhase, ...]] = {
     R.CHECKPOINTING: (R.COUNTING, R.APPLYING, R.IDLE),
     R.APPLYING: (R.COUNTING, R.IDLE),
 }
-"""If the job fails meanwhile, the state is COUNTING again: the job restarts with the slots available then."""
+"""If the job fails during a rescale, the phase is COUNTING again: the job restarts with the slots available then."""
 
 
 _COUNT, _WAIT = "count-slots", "resource-wait"
 
 
 class AdaptiveScheduler:
-    """The parallelism of one job. `requirements` were set earlier by a client; `name` is unique to the JobMaster."""
+    """Decides the parallelism of one job. A client set `requirements` earlier. `name` is unique to the JobMaster."""
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph
@@ -124,7 +124,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """True if the request came from this scheduler, even if it was abandoned since."""
+        """Return whether the request came from this scheduler, even if it was abandoned since."""
         return request_id.startswith(f"{self._name}-")
 
     @property
@@ -132,7 +132,7 @@ class AdaptiveScheduler:
         return f"{self._name}-{self._checkpoints}"
 
     def explain(self) -> ResourceWaitExplained | None:
-        """Explain which slots the job waits for before it starts or restarts; `None` if it does not wait."""
+        """Return which slots the job waits for before it starts or restarts, or `None` if it does not wait."""
         if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
             return None
         groups = group_slots(self._job_graph, self.requirements).values()
@@ -173,7 +173,7 @@ class AdaptiveScheduler:
         )
         assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
 
-    # The beginning, and restarts
+    # Start and restarts
 
     def _on_start_requested(self, now: int) -> list[RescalingEffect]:
         if not self._waits_first:
@@ -207,7 +207,7 @@ class AdaptiveScheduler:
         return [events.CountSlots()]
 
     def _begin_with(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Start with these slots, unless more may come before the timeout."""
+        """Start with these slots, unless more may become available before the timeout."""
         slots = count.slots + count.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
         if fitting is None:
@@ -236,7 +236,7 @@ class AdaptiveScheduler:
             FailJob(cause=cause),
         ]
 
-    # A rescale
+    # Rescaling
 
     def _on_requirements(self, requirements: JobResourceRequirements, now: int) -> list[RescalingEffect]:
         self.requirements = requirements
@@ -338,7 +338,7 @@ class AdaptiveScheduler:
     # Rescaling to the available slots
 
     def _adapt(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Rescale the running job if there are more slots for it, or fewer than its tasks wait for."""
+        """Rescale the running job if more slots are available, or if fewer are available than its tasks wait for."""
         if not self._is_deployed:
             return self._shrink(count, now)
         fitting = self._fitting(count)
@@ -349,7 +349,7 @@ class AdaptiveScheduler:
         return [*reports, *self._rescale_to(fitting, count, now)]
 
     def _shrink(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Continue with fewer slots if those for which the tasks wait do not come."""
+        """Continue with fewer slots if the slots for which the tasks wait do not become available."""
         if now - self._executing_since_ms < self._job_graph.resource_wait_timeout_ms:
             return []
         fitting = determine_parallelism(self._job_graph, self.requirements, count.slots)
@@ -379,7 +379,7 @@ class AdaptiveScheduler:
     # The status of the job
 
     def _on_job_moved(self, status: JobStatus, now: int) -> list[RescalingEffect]:
-        # If the job waited for slots to restart, this change has come first.
+        # If the job waited for slots in order to restart, this change supersedes the restart.
         self._restart = None
         if status in _ENDS:
             end_reports = self._end(_ENDS[status], now)
@@ -390,7 +390,7 @@ class AdaptiveScheduler:
                 self._executing_since_ms, self._has_begun = now, True
                 return [*entered, *self._watch()]
             case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING and not self._is_adaptive:
-                # All tasks restart anyway, from the latest complete checkpoint.
+                # All tasks restart anyway, from the latest completed checkpoint.
                 return [*entered, self._apply(self._target)]
             case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING:
                 self._move(RescalePhase.COUNTING)
@@ -429,12 +429,12 @@ class RescaleTimeline:
         self.under_way: Rescale | None = None
 
     def requirements_changed(self) -> None:
-        """Count a change of the requirements, which holds for later rescales."""
+        """Count a change of the requirements, which applies to later rescales."""
         self._requirements += 1
         self._attempts = 0
 
     def enter(self, state: SchedulerState, now: int) -> list[Rescale]:
-        """Record a new state of the scheduler; returns the current rescale, if any, as a report."""
+        """Record a new state of the scheduler. Returns the current rescale, if any, as a report."""
         if self._state is not None and self._state.state is state:
             return []
         self._state = SchedulerStateSpan(state=state, entered_ms=now)
@@ -449,7 +449,7 @@ class RescaleTimeline:
         before: Mapping[JobVertexId, int] | None,
         now: int,
     ) -> list[Rescale]:
-        """Begin a rescale; `before` is the current parallelism, `None` if the job has not started."""
+        """Begin a rescale. `before` is the current parallelism, or `None` if the job has not started."""
         assert self.under_way is None, "a rescale begins while another one is under way"
         self._rescales += 1
         self._attempts += 1

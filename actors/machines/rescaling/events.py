@@ -22,14 +22,14 @@ class StartRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequirementsChanged:
-    """A client has set other bounds, which are valid and stored."""
+    """A client has set new bounds, which are valid and stored."""
 
     requirements: JobResourceRequirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsCounted:
-    """The job can have this many slots, including those that it holds; `coming` can be started in addition."""
+    """The number of slots that the job can have, including its current slots. `coming` more slots can be started."""
 
     slots: int
     coming: int = 0
@@ -71,12 +71,12 @@ RescalingEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountSlots:
-    """Count the slots for the job and answer with `SlotsCounted`."""
+    """Count the slots for the job and reply with `SlotsCounted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleGraph:
-    """Have the ExecutionGraph start or restart with this parallelism."""
+    """Let the ExecutionGraph start or restart with this parallelism."""
 
     parallelism: Mapping[JobVertexId, int]
 

@@ -1,7 +1,7 @@
 """The bounds of a job's vertices: their validation, and the job graph with another parallelism.
 
 Follows Flink's JobResourceRequirements. Vertices that are connected by forward edges have the same parallelism, because
-each subtask sends its rows to the subtask with the same number; so they rescale together (Flink's forward group).
+each subtask sends its rows to the subtask with the same number. So they rescale together (Flink's forward group).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
-    """The bounds of a job whose bounds were not set by a client.
+    """Return the bounds of a job whose bounds were not set by a client.
 
-    With the adaptive scheduler its parallelism is the upper bound, and the lower bound is 1; otherwise it is both.
+    With the adaptive scheduler the upper bound is the job's parallelism and the lower bound is 1. Otherwise both are
+    the job's parallelism.
     """
     is_adaptive = job_graph.scheduler_type is SchedulerType.ADAPTIVE
     return JobResourceRequirements(
@@ -44,11 +45,11 @@ def updated(before: JobResourceRequirements, changed: JobResourceRequirements) -
 def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirements) -> None:
     """Check that the job can run within these bounds.
 
-    Bounds that were stored for an earlier version of the program may name vertices that the job lacks: they are
+    Bounds that were stored for an earlier version of the program may name vertices that the job lacks. Such bounds are
     refused.
 
     Raises:
-        RescaleNotSupportedError: it cannot; the text names the vertex.
+        RescaleNotSupportedError: the job cannot run within the bounds. The message names the vertex.
     """
     check_rescalable(job_graph)
     vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
@@ -106,7 +107,7 @@ def _check_bounds(vertex: JobVertex, bounds: JobVertexResourceRequirements) -> N
 
 
 def forward_groups(job_graph: JobGraph) -> tuple[tuple[JobVertexId, ...], ...]:
-    """The groups of vertices that must have the same parallelism, in the order of the job."""
+    """Return the groups of vertices that must have the same parallelism, in the order of the job."""
     group_of: dict[JobVertexId, list[JobVertexId]] = {}
     for vertex in job_graph.vertices:
         group = group_of.setdefault(vertex.vertex_id, [vertex.vertex_id])
@@ -123,7 +124,7 @@ def forward_groups(job_graph: JobGraph) -> tuple[tuple[JobVertexId, ...], ...]:
 def common_bounds(
     group: tuple[JobVertexId, ...], bounds: Mapping[JobVertexId, JobVertexResourceRequirements]
 ) -> tuple[int, int]:
-    """The intersection of the bounds of a group; if it is empty, the lower bound exceeds the upper one."""
+    """Return the intersection of the bounds of a group. If it is empty, the lower bound exceeds the upper one."""
     lower = max(bounds[vertex_id].lower_bound for vertex_id in group)
     return lower, min(bounds[vertex_id].upper_bound for vertex_id in group)
 
@@ -133,7 +134,7 @@ def parallelism_of(job_graph: JobGraph) -> dict[JobVertexId, int]:
 
 
 def with_parallelism(job_graph: JobGraph, parallelism: Mapping[JobVertexId, int]) -> JobGraph:
-    """The same job graph with these numbers of subtasks; chains and ship strategies are unchanged."""
+    """Return the job graph with these numbers of subtasks. Chains and ship strategies are unchanged."""
     vertices = tuple(
         replace(vertex, parallelism=parallelism.get(vertex.vertex_id, vertex.parallelism))
         for vertex in job_graph.vertices
@@ -146,14 +147,14 @@ Bounds = Mapping[JobVertexId, JobVertexResourceRequirements]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSlots:
-    """The numbers of slots of a sharing group: without the `minimum` it cannot run, and it can use `desired`."""
+    """The slots of a sharing group: it needs the `minimum` to run, and can use up to `desired`."""
 
     minimum: int
     desired: int
 
 
 def group_slots(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[str, GroupSlots]:
-    """The slots that each sharing group needs and can use, by its name."""
+    """Return the slots that each sharing group needs and can use, by its name."""
     lower, upper = _effective_bounds(job_graph, requirements)
     return {
         name: GroupSlots(
@@ -165,24 +166,24 @@ def group_slots(job_graph: JobGraph, requirements: JobResourceRequirements) -> d
 
 
 def desired_parallelism(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[JobVertexId, int]:
-    """The parallelism of each vertex if there are enough slots."""
+    """Return the parallelism of each vertex if there are enough slots."""
     return _effective_bounds(job_graph, requirements)[1]
 
 
 def determine_parallelism(
     job_graph: JobGraph, requirements: JobResourceRequirements, slots: int
 ) -> dict[JobVertexId, int] | None:
-    """The parallelism that fits into the slots (Flink's SlotSharingSlotAllocator.determineParallelism).
+    """Return the parallelism that fits into the slots (Flink's SlotSharingSlotAllocator.determineParallelism).
 
     A slot holds one subtask of each vertex of its sharing group, so a group needs as many slots as its widest vertex.
-    The groups share the slots beyond these minima evenly; slots that one group cannot use go to the others.
+    Slots beyond these minima are shared evenly; slots that one group cannot use go to the others.
     """
     groups = group_slots(job_graph, requirements)
     optional = slots - sum(group.minimum for group in groups.values())
     if optional < 0:
         return None
     shares: dict[str, int] = {}
-    # The group that can use the fewest beyond its minimum comes first, so that the rest is left for the others.
+    # The group that can use the fewest slots beyond its minimum comes first, so that its surplus goes to the others.
     by_range = sorted(groups.items(), key=lambda each: each[1].desired - each[1].minimum)
     for place, (name, group) in enumerate(by_range):
         beyond = min(group.desired - group.minimum, optional // (len(groups) - place))
@@ -200,7 +201,7 @@ def determine_parallelism(
 def _effective_bounds(
     job_graph: JobGraph, requirements: JobResourceRequirements
 ) -> tuple[dict[JobVertexId, int], dict[JobVertexId, int]]:
-    """The bounds of each vertex, within those of its forward group."""
+    """Return the bounds of each vertex, within those of its forward group."""
     bounds = {each.vertex_id: each for each in requirements.vertices}
     lower: dict[JobVertexId, int] = {}
     upper: dict[JobVertexId, int] = {}

@@ -1,7 +1,7 @@
 """Decides whether and when a component of the cluster that has ended is restarted.
 
-It restarts at once if it has run for a while, with a growing delay if it ends again soon, and not at all if that has
-happened too often: a broken component must not be restarted forever, and its users must get an error.
+The component restarts at once if it has run for a while. If it ends again soon, the delay grows, and after too many
+ends it is not restarted: a broken component must not be restarted forever, and its users must get an error.
 
 Not here: which components exist, and how one is started.
 """
@@ -32,7 +32,7 @@ class ComponentRestarts:
         self._components.setdefault(name, _Component(now)).started_ms = now
 
     def ended(self, name: str, now: int) -> int | None:
-        """The delay (ms) until the restart; `None` if it has ended `MAX_ENDS` times in a row."""
+        """Return the delay (ms) until the restart, or `None` if the component has ended `MAX_ENDS` times in a row."""
         component = self._components[name]
         if now - component.started_ms >= FORGIVEN_AFTER_MS:
             component.ends = 0

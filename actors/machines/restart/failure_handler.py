@@ -1,8 +1,8 @@
 """Decides whether, when and with which tasks a job restarts after a failure (Flink's ExecutionFailureHandler).
 
-`handle` decides on a failure of tasks, `handle_global` on one of the whole job. A failure that no restart can fix does
-not use up a restart. If the strategy limits equal failures, one that repeats without a completed checkpoint in between
-ends the job (`repeated_failures`).
+`handle` decides on a failure of tasks, `handle_global` on a failure of the whole job. A failure that no restart can fix
+does not count as a restart. If the strategy limits equal failures, a failure that repeats without a completed
+checkpoint in between ends the job (`repeated_failures`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ThrowableType(Enum):
     NON_RECOVERABLE = auto()
     """The next attempt would fail with the same error."""
     PARTITION_DATA_MISSING = auto()
-    """A result that was produced is lost: its producer has to run again as well."""
+    """A result that was produced is lost, so its producer has to run again."""
     ENVIRONMENT = auto()
-    """The environment of the task has failed, and not the task."""
+    """The environment of the task has failed, not the task itself."""
     RECOVERABLE = auto()
     """Any other failure, which may not occur again."""
 
@@ -48,9 +48,9 @@ class RestartTasks(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """Fail the job because of `cause`; `why` states why it is not restarted.
+    """Fail the job because of `cause`. `why` states why it is not restarted.
 
-    Either restarts are suppressed, because a restart would not help, or the restart strategy forbids one more.
+    Either restarts are suppressed, because a restart would not help, or the restart strategy allows no further restart.
     """
 
     cause: SerializedThrowable
@@ -66,7 +66,7 @@ class ExecutionFailureHandler(Generic[T]):
     def handle(
         self, tasks: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
-        """Handle the failure of these tasks, which have failed together; `vertex` is that of the first one."""
+        """Handle the failure of these tasks, which have failed together. `vertex` is the vertex of the first task."""
         return self._decide(self._failover.tasks_to_restart(tasks), cause, now, vertex)
 
     def handle_global(
@@ -76,11 +76,10 @@ class ExecutionFailureHandler(Generic[T]):
         return self._decide(self._failover.all_tasks, cause, now, vertex)
 
     def replace_failover_strategy(self, failover_strategy: FailoverStrategy[T]) -> None:
-        """Replace the strategy, because the job has other tasks; the counts of failures are retained."""
+        """Replace the strategy, because the tasks of the job have changed. The counts of failures are retained."""
         self._failover = failover_strategy
 
     def checkpoint_completed(self) -> None:
-        """Reset the counts of equal failures."""
         self._repeated.checkpoint_completed()
 
     def _decide(
@@ -102,8 +101,8 @@ class ExecutionFailureHandler(Generic[T]):
 def classify(cause: SerializedThrowable) -> ThrowableType:
     """Classify a failure (Flink's ThrowableClassifier).
 
-    If any exception in its chain of causes suppresses restarts, the whole failure does; `runtime.errors.serialized`
-    determines that when it serializes the exception.
+    If any exception in the chain of causes suppresses restarts, the whole failure does. `runtime.errors.serialized`
+    determines this when it serializes the exception.
     """
     if cause.suppress_restarts or cause.type_name in _NON_RECOVERABLE:
         return ThrowableType.NON_RECOVERABLE
@@ -118,8 +117,8 @@ class FailoverStrategy(Protocol[T]):
     """Decides which tasks restart when some have failed (Flink's FailoverStrategy).
 
     The region of a failed task restarts as a whole, because its tasks cannot continue with half of the exchanged rows.
-    With it restart the regions that produced its inputs, if these are lost, and the regions that read its results,
-    because it may not produce the same again; and the same holds for each of these regions.
+    The regions that produced its inputs restart too if these inputs are lost, and so do the regions that read its
+    results, because it may not produce the same results again. The same applies to each of these regions.
 
     If a job accepts the loss of rows, upstream tasks continue: only the task and all tasks downstream of it restart.
     """
@@ -128,17 +127,17 @@ class FailoverStrategy(Protocol[T]):
     def all_tasks(self) -> frozenset[T]: ...
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The tasks that restart when these have failed, including the failed ones."""
+        """Return the tasks that restart when these have failed, including the failed tasks."""
 
 
 class PartitionAvailability(Generic[T]):
-    """Availability of results that outlive their producers: some are lost with their TaskManager, or released."""
+    """Tracks which results that outlive their producers are available: some are lost, or released."""
 
     def __init__(self) -> None:
         self._gone: set[Partition[T]] = set()
 
     def is_available(self, partition: Partition[T]) -> bool:
-        """True if the partition can be read, or will be when its producer has finished."""
+        """Return whether the partition can be read, now or when its producer has finished."""
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:
@@ -195,10 +194,10 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
 
 
 class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
-    """Restarts the failed tasks and all downstream ones, which reconnect to upstream tasks that continue.
+    """Restarts the failed tasks and all downstream tasks, which reconnect to upstream tasks that continue.
 
-    Equals Flink's regions if all partitions are PIPELINED_APPROXIMATE. A finished task sends nothing to another reader:
-    if there is one upstream, their regions restart.
+    Equals Flink's regions if all partitions are PIPELINED_APPROXIMATE. A finished task cannot send to another reader,
+    so if there is a finished task upstream, whole regions restart.
     """
 
     def __init__(
@@ -210,7 +209,7 @@ class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
         self._has_finished = has_finished
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The failed tasks and all tasks downstream of them."""
+        """Return the failed tasks and all tasks downstream of them."""
         affected = dict.fromkeys(failed)
         ahead = deque(affected)
         while ahead:

@@ -1,8 +1,8 @@
-"""Recognises repeated failures, and counts those since the last checkpoint.
+"""Recognises repeated failures, and counts them since the last checkpoint.
 
-An error in the program or in its rows occurs again after each restart: without a checkpoint in between the next attempt
-reads the same rows with the same code. Failures of the environment (a lost TaskManager, a storage that does not answer)
-may have ended by then, and are not counted.
+An error in the program or in its rows occurs again after each restart, because without a new checkpoint the next
+attempt reads the same rows with the same code. Failures of the environment (a lost TaskManager, a storage that does not
+respond) may not occur again, and are not counted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from flykka.messages.wire.failure import SerializedThrowable
 
 MAX_SIGNATURES = 64
-"""The limit of different failures that are counted, the most recent ones."""
+"""The maximum number of different failures that are counted: the most recent ones."""
 
 _ENVIRONMENT = frozenset(
     {
-        # Of the cluster: a TaskManager, an actor or a connection between tasks is lost.
+        # Cluster failures: a TaskManager, an actor or a connection between tasks is lost.
         "BridgeLostError",
         "HeartbeatTimeoutError",
         "JobMasterLostError",
@@ -30,12 +30,12 @@ _ENVIRONMENT = frozenset(
         "SlotGivenUpError",
         "SlotLostError",
         "TaskCancellationTimeoutError",
-        # Of Spark: an executor is lost with its rows.
+        # Spark failures: an executor is lost with its rows.
         "ExecutorLostError",
         "ExecutorOutOfMemoryError",
         "FetchFailedError",
         "LostBatchError",
-        # Of the storage and the network.
+        # Failures of the storage and the network.
         "BrokenPipeError",
         "ConnectException",
         "ConnectionAbortedError",
@@ -52,8 +52,8 @@ _ENVIRONMENT = frozenset(
     }
 )
 
-# The parts that differ between equal failures: the value, because the first of several Spark tasks to fail varies;
-# ids, addresses, numbers of attempts, and the files of one attempt.
+# The parts of messages that differ between equal failures: values, because the first of several Spark tasks to fail
+# varies; ids, addresses, attempt numbers, and the files of one attempt.
 _VOLATILE = re.compile(
     r"(?<!\w)'[^'\n]*'(?!\w)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -68,7 +68,7 @@ _VOLATILE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSignature:
-    """The signature of equal failures; `message` lacks the parts that differ each time."""
+    """The signature of equal failures. `message` lacks the parts that differ each time."""
 
     vertex: str | None
     type_name: str
@@ -76,7 +76,7 @@ class FailureSignature:
 
 
 def failure_signature(vertex: str | None, cause: SerializedThrowable) -> FailureSignature | None:
-    """The signature of the failure of a vertex (`None`: of the whole job), or `None` for one of the environment."""
+    """Return the signature of a failure of a vertex (`None`: the whole job), or `None` for an environment failure."""
     if cause.lost_partition is not None or is_of_environment(cause.type_name):
         return None
     message = _VOLATILE.sub("#", cause.message)
@@ -84,12 +84,11 @@ def failure_signature(vertex: str | None, cause: SerializedThrowable) -> Failure
 
 
 def is_of_environment(type_name: str) -> bool:
-    """True if a failure of this type is one of the job's environment, and not of the job."""
     return type_name in _ENVIRONMENT
 
 
 class RepeatedFailures:
-    """Counts the failures of one job since its last checkpoint was completed.
+    """Counts the failures of one job since its last completed checkpoint.
 
     Raises:
         ValueError: the limit is below 1.
@@ -104,9 +103,9 @@ class RepeatedFailures:
         self._counts: OrderedDict[tuple[FailureSignature, Hashable], int] = OrderedDict()
 
     def count(self, vertex: str | None, cause: SerializedThrowable, restarted: Hashable = None) -> str | None:
-        """Count a failure; returns why `restarted` is not restarted, or `None` if it may be.
+        """Count a failure. Returns why the tasks `restarted` are not restarted, or `None` if they may be.
 
-        Regions that restart separately are counted separately: a failure of many at once is one failure of each.
+        Regions that restart separately are counted separately: a failure of many regions counts once for each region.
         """
         signature = failure_signature(vertex, cause)
         if self._limit is None or signature is None:
@@ -123,5 +122,5 @@ class RepeatedFailures:
         )
 
     def checkpoint_completed(self) -> None:
-        """Reset the counts: the job has made progress."""
+        """Reset the counts, because the job has made progress."""
         self._counts.clear()

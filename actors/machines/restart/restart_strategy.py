@@ -1,7 +1,8 @@
 """Decides whether a failed job restarts, and after which delay (Flink's RestartBackoffTimeStrategy).
 
-A strategy only counts. `failure_handler` decides which failures suppress restarts under any strategy. Times are ms of
-the caller's clock; random numbers stay outside: a `RestartBackoff` has the bounds of the delay.
+A strategy only counts restarts. `failure_handler` decides which failures suppress restarts under any strategy. Times
+are milliseconds of the caller's clock. A strategy draws no random numbers: a `RestartBackoff` has the bounds of the
+delay.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from flykka.messages.graph import job_graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartBackoff:
-    """`delay_ms`, plus or minus up to `jitter_ms`, and at most `max_ms` (`None`: no limit)."""
+    """A delay of `delay_ms`, plus or minus up to `jitter_ms`, and at most `max_ms` (`None`: no limit)."""
 
     delay_ms: int
     jitter_ms: int = 0
     max_ms: int | None = None
 
     def drawn(self, chance: float) -> int:
-        """The delay (ms) for the random number `chance` from 0 to below 1, evenly distributed within the jitter."""
+        """Return the delay (ms) for the random number `chance` from 0 to below 1, spread evenly over the jitter."""
         delay_ms = self.delay_ms - self.jitter_ms + int(chance * (2 * self.jitter_ms + 1))
         return delay_ms if self.max_ms is None else min(delay_ms, self.max_ms)
 
 
 class RestartStrategy(Protocol):
-    """Called once for every failure that a restart may fix."""
+    """Counts restarts. Called once for every failure that a restart may fix."""
 
     @property
     def backoff(self) -> RestartBackoff:
@@ -40,10 +41,10 @@ class RestartStrategy(Protocol):
 
     @property
     def allowance(self) -> str:
-        """The restarts that it allows, in words that fit after "it allows"."""
+        """The restarts that the strategy allows, as text that fits after "it allows"."""
 
     def can_restart(self, now: int) -> bool:
-        """True if one more restart is allowed."""
+        """Return whether one more restart is allowed."""
 
     def restart(self, now: int) -> None:
         """Count a restart, which must be allowed."""
@@ -62,7 +63,7 @@ class NoRestartStrategy:
 
 
 class FixedDelayRestartStrategy:
-    """A fixed number of restarts, or no limit, with the same delay before each.
+    """Allows a fixed number of restarts, or any number, with the same delay before each.
 
     Raises:
         ValueError: the number of attempts or the delay is negative.
@@ -90,7 +91,8 @@ class FixedDelayRestartStrategy:
 
 
 class FailureRateRestartStrategy:
-    """A fixed number of restarts within an interval; one that is exactly as old as the interval still counts.
+    """Allows a fixed number of restarts within an interval. A restart that is exactly as old as the interval still
+    counts.
 
     Raises:
         ValueError: the number of failures or the interval is below 1, or the delay is negative.
@@ -111,7 +113,7 @@ class FailureRateRestartStrategy:
         return len(self._restarts) < (self._restarts.maxlen or 0) or now - self._restarts[0] > self._interval_ms
 
     def restart(self, now: int) -> None:
-        """Count a restart, in place of the oldest one if there are too many."""
+        """Count a restart, which replaces the oldest one if the maximum is reached."""
         assert self.can_restart(now)
         self._restarts.append(now)
 
@@ -123,7 +125,7 @@ class ExponentialDelayRestartStrategy:
     checkpoint in between.
 
     Raises:
-        ValueError: a length of time is below 1 ms, the first delay is above the longest, the multiplier is not
+        ValueError: a duration is below 1 ms, the first delay is above the longest, the multiplier is not
             above 1, the jitter is not between 0 and 1, or the limit of equal failures is below 1.
     """
 
@@ -156,7 +158,7 @@ class ExponentialDelayRestartStrategy:
 
     @property
     def backoff(self) -> RestartBackoff:
-        """The current delay; its jitter is a share of it, in whole milliseconds."""
+        """The current delay. Its jitter is a fraction of the delay, in whole milliseconds."""
         jitter_ms = int(self._current_ms * self._jitter)
         return RestartBackoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
 
@@ -177,7 +179,7 @@ class ExponentialDelayRestartStrategy:
 
 
 def restart_strategy(configuration: job_graph.RestartStrategyConfiguration) -> RestartStrategy:
-    """The strategy of a job. Raises `ValueError` if the configuration is invalid."""
+    """Return the restart strategy of a job. Raises `ValueError` if the configuration is invalid."""
     match configuration:
         case job_graph.NoRestartStrategyConfiguration():
             return NoRestartStrategy()
@@ -205,7 +207,7 @@ def _restarts(number: int) -> str:
 
 
 def restarts_without_end(configuration: job_graph.RestartStrategyConfiguration) -> bool:
-    """True if a job that always fails with the same failure is restarted forever."""
+    """Return whether a job that always fails with the same failure is restarted forever."""
     match configuration:
         case job_graph.FixedDelayRestartStrategyConfiguration(attempts=None):
             return True

@@ -1,7 +1,7 @@
 """Decides which tasks begin when (Flink's SchedulingStrategy).
 
-Called when the job begins, when a task's output can be read or is finished, and when tasks restart. It returns groups:
-each is deployed as a whole, as soon as all of its tasks have their slots.
+A strategy is called when the job begins, when a task's output can be read or is finished, and when tasks restart. It
+returns groups: each group is deployed as a whole, as soon as all of its tasks have their slots.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ Groups = list[tuple[T, ...]]
 
 class SchedulingStrategy(Protocol[T]):
     def start(self) -> Groups[T]:
-        """The tasks that begin with the job."""
+        """Return the tasks that begin with the job."""
 
     def data_produced(self, task: T) -> Groups[T]:
-        """The tasks that begin because the output of this running task can be read."""
+        """Return the tasks that begin because the output of this running task can be read."""
 
     def finished(self, task: T) -> Groups[T]:
-        """The tasks that begin because this task has finished and its results are complete."""
+        """Return the tasks that begin because this task has finished and its results are complete."""
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Record that a failover of these tasks has begun: their results can no longer be read."""
+        """Record that a failover of these tasks has begun, so that their results can no longer be read."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Reset these tasks, and return those of them that begin at once."""
+        """Reset these tasks, and return those that begin at once."""
 
 
 class EagerSchedulingStrategy(Generic[T]):
-    """All tasks begin at once, and restart together (Flink's EagerSchedulingStrategy)."""
+    """Begins all tasks at once, and restarts them together (Flink's EagerSchedulingStrategy)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self._topology = topology
@@ -51,20 +51,20 @@ class EagerSchedulingStrategy(Generic[T]):
         return []
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Do nothing: no task waits for results."""
+        """Do nothing, because no task waits for results."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
         return [in_order(self._topology, tasks)]
 
 
 def in_order(topology: SchedulingTopology[T], tasks: Collection[T]) -> tuple[T, ...]:
-    """The tasks of these regions in the order of the job."""
+    """Return the tasks of these regions in the order of the job."""
     ordered = [task for region in sorted(topology.regions_of(tasks)) for task in topology.regions[region]]
     return tuple(task for task in ordered if task in tasks)
 
 
 class PipelinedRegionSchedulingStrategy(Generic[T]):
-    """A region begins when all that it reads from other regions is complete (Flink's strategy of the same name)."""
+    """Begins a region when all its inputs from other regions are complete (Flink's strategy of the same name)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self._topology = topology
@@ -84,11 +84,11 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
         return self._schedule(range(len(self._topology.regions)))
 
     def data_produced(self, task: T) -> Groups[T]:
-        """Return no tasks: pipelined consumers are in the region of their producer."""
+        """Return no tasks, because pipelined consumers are in the region of their producer."""
         return []
 
     def finished(self, task: T) -> Groups[T]:
-        """The regions whose last missing input this task has completed."""
+        """Return the regions whose last missing input this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -102,14 +102,14 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
         return self._schedule(dict.fromkeys(ready))
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Let the regions that read results of these tasks wait for them again."""
+        """Let the regions that read results of these tasks wait for new results."""
         for region in self._topology.regions_of(tasks):
             self._scheduled.discard(region)
             for task in self._topology.regions[region]:
                 self._unfinish(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """The regions whose inputs are complete; the others follow when theirs are."""
+        """Return the regions whose inputs are complete. The other regions begin when their inputs are complete."""
         self.reset(tasks)
         return self._schedule(sorted(self._topology.regions_of(tasks)))
 
@@ -130,10 +130,10 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
 
 
 class LazyFromSourcesSchedulingStrategy(Generic[T]):
-    """A task begins when it has input to read (Flink's LazyFromSourcesSchedulingStrategy).
+    """Begins a task when it has input to read (Flink's LazyFromSourcesSchedulingStrategy).
 
-    A pipelined input can be read as soon as one of its producers runs, a blocking one when all tasks that produce the
-    result have finished. The constraint determines whether one such input is enough.
+    A pipelined input can be read as soon as one of its producers runs, a blocking input when all tasks that produce the
+    result have finished. The constraint determines whether one readable input is enough.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(self._topology.tasks)
 
     def data_produced(self, task: T) -> Groups[T]:
-        """The consumers of the task that have enough inputs now, and had not before."""
+        """Return the consumers of the task that now have enough inputs and did not before."""
         if task in self._producing:
             return []
         self._producing.add(task)
@@ -170,7 +170,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(first)
 
     def finished(self, task: T) -> Groups[T]:
-        """The tasks that can read a result that this task has completed."""
+        """Return the tasks that can read a result that this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -197,11 +197,11 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(in_order(self._topology, tasks))
 
     def consumable(self, task: T) -> tuple[bool, ...]:
-        """For each input of the task, whether it can be read."""
+        """Return for each input of the task whether it can be read."""
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """True if the task has enough inputs to begin; a source needs no input."""
+        """Return whether the task has enough inputs to begin. A source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

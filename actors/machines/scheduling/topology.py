@@ -2,9 +2,9 @@
 
 Tasks that are connected, directly or not, by pipelined exchanges form a pipelined region, which is deployed together
 and fails together. Regions that depend on each other in a cycle are merged, and so is a whole job whose tasks have to
-share slots by co-location. Built once; every later query costs only what it returns.
+share slots by co-location. The topology is built once, so that a query costs only as much as its result.
 
-A task is any hashable value. Not here: slots, states, which tasks restart.
+A task is any hashable value. Not here: slots, states, and which tasks restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Partition(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange(Generic[T]):
-    """Each of the `consumers` reads a partition of each of the `producers`: a group of partitions of one `result`.
+    """A group of partitions of one `result`: each of the `consumers` reads a partition of each of the `producers`.
 
     A result of a point-wise edge has many groups, and each producer is in one of them.
     """
@@ -43,7 +43,7 @@ class Exchange(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionInput(Generic[T]):
-    """The regions that can begin when all these tasks of other regions have finished: their results are blocking."""
+    """The regions that wait until all these tasks of other regions have finished, to read their blocking results."""
 
     producers: tuple[T, ...]
     regions: tuple[int, ...]
@@ -64,14 +64,14 @@ class SchedulingTopology(Generic[T]):
         self.region_inputs = tuple(self._region_inputs())
 
     def consumed(self, task: T) -> Sequence[Exchange[T]]:
-        """The groups of partitions that a task reads, in the order of its inputs."""
+        """Return the groups of partitions that a task reads, in the order of its inputs."""
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:
         return self._produced.get(task, ())
 
     def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:
-        """The regions of these tasks, each once, in their order."""
+        """Return the regions of these tasks, each once, in the order of the tasks."""
         return tuple(dict.fromkeys(self.region_of[task] for task in tasks))
 
     def _region_inputs(self) -> Iterator[RegionInput[T]]:
@@ -90,7 +90,7 @@ class SchedulingTopology(Generic[T]):
 
 
 def pipelined_regions(tasks: Sequence[T], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
-    """The groups of tasks that are connected, directly or not, by pipelined exchanges."""
+    """Return the groups of tasks that are connected, directly or not, by pipelined exchanges."""
     root = {task: task for task in tasks}
 
     def find(task: T) -> T:
@@ -111,7 +111,7 @@ def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Excha
     """Merge regions that wait for each other in a cycle (as Flink since 1.11): otherwise they could not begin."""
     blocking = [exchange for exchange in exchanges if exchange.is_blocking]
     region_of = {task: number for number, region in enumerate(regions) for task in region}
-    # Exchanges are nodes too: edges from each producer to each consumer would be too many.
+    # Exchanges are nodes too, because edges from each producer to each consumer would be too many.
     leads_to: dict[int, list[int]] = {number: [] for number in range(len(regions))}
     for node, exchange in enumerate(blocking, start=len(regions)):
         for region in dict.fromkeys(region_of[task] for task in exchange.producers):
@@ -122,7 +122,7 @@ def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Excha
 
 
 def _strongly_connected(leads_to: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """For each node, a representative of its strongly connected component (Tarjan's algorithm)."""
+    """Return for each node a representative of its strongly connected component (Tarjan's algorithm)."""
     reached: dict[int, int] = {}
     lowest: dict[int, int] = {}
     circle_of: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Slots: offered, requested, shared and allocated.
+"""Slots: how they are offered, requested, shared and allocated.
 
 Not here: the tasks that run in a slot (`graph`, `attempt`).
 """

@@ -1,19 +1,19 @@
-"""Allocates a slot for each attempt of a job: a shared one, a free one, or a requested one.
+"""Allocates a slot for each attempt of a job: a shared slot, a free slot, or a requested slot.
 
-Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. It takes the first of these that exists:
+Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. The first of these that exists is used:
 
-1. the slot of the tasks with the same co-location constraint or, if that is lost, a slot of its TaskManager;
+1. the slot of the tasks with the same co-location constraint or, if that slot is lost, a slot on its TaskManager;
 2. the slot of the subtask's previous attempt, which may still have its state
    (PreviousAllocationSlotSelectionStrategy);
-3. the shared slot of a task whose output it reads (LocalInputPreferredSlotSharingStrategy);
+3. the shared slot of a task whose output the attempt reads (LocalInputPreferredSlotSharingStrategy);
 4. a shared slot on a preferred TaskManager, then a free slot on one;
-5. any shared slot, then any free one, then one that is reserved for others with whom the attempt may share it;
-6. a shared slot that is already requested, and else a new one.
+5. any shared slot, then any free slot, then a slot that is reserved for others with whom the attempt may share it;
+6. a shared slot that is already requested, and else a new slot.
 
-The attempts of a vertex that find a preferred slot come before those that take any. New shared slots are requested
+The attempts of a vertex that find a preferred slot come before those that take any slot. New shared slots are requested
 after all attempts of one call have joined them, so that the requests are large enough for all. If the assigned slot is
-too small for its members, those that fit stay, and the others are placed again. If no member fits, all of them fail:
-another request would bring the same result.
+too small for its members, those that fit stay, and the others are placed again. If no member fits, all of them fail,
+because another request would have the same result.
 
 Not here: which attempts share a slot (`slot_sharing`) and which slots the job holds (`slot_pool`).
 """
@@ -52,7 +52,7 @@ AllocatorEffect = SlotAnswer | slot_pool.OutwardEffect
 class ExecutionSlotAllocator:
     """The attempts of one job and their slots. `name` is the prefix of its allocation ids.
 
-    With `batch` no place is reserved for an attempt that will return: earlier attempts may need the slot.
+    With `batch` no slot is reserved for a returning attempt, because earlier attempts may need the slot.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ExecutionSlotAllocator:
             for request in others:
                 effects += self._place_anywhere(request, new_slots, now)
         for shared in new_slots:
-            # A reserved slot may be free by now, because its attempt has found another place.
+            # A reserved slot may be free by now, because its attempt was placed elsewhere.
             free = self.pool.choose(shared.required)
             request_event = slot_pool.SlotRequested(
                 request_id=shared.request_id, resources=shared.required, held=free, is_batch=self._batch
@@ -120,7 +120,7 @@ class ExecutionSlotAllocator:
         return effects
 
     def _place_on_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
-        """Place the attempt in a preferred slot; `None` if it has no such slot and may be placed anywhere."""
+        """Place the attempt in a preferred slot. Returns `None` if it has no such slot and may be placed anywhere."""
         constraint = request.co_location
         if constraint is not None:
             shared = self.sharing.shared_slot_of_constraint(constraint)
@@ -170,7 +170,7 @@ class ExecutionSlotAllocator:
         )
         with_others = next(reserved, None)
         if with_others is not None:
-            # A returning attempt shares the slot: another slot might never come.
+            # A returning attempt shares the slot, because another slot might never become available.
             return self._occupy(with_others, request, now)
         shared = self.sharing.room_in_pending(request)
         if shared is None:
@@ -246,7 +246,7 @@ class ExecutionSlotAllocator:
     def _on_task_manager_lost(self, event: TaskManagerLost, now: int) -> list[AllocatorEffect]:
         """Report the loss of all slots of the TaskManager as one failure of the job.
 
-        Its results are lost as well, so the loss is reported even if no attempt ran there.
+        The results on the TaskManager are lost too, so the loss is reported even if no attempt ran there.
         """
         effects = self._handle_in_pool(event, now)
         if any(isinstance(effect, Ignore) for effect in effects):
@@ -261,7 +261,7 @@ class ExecutionSlotAllocator:
         return tuple(member.attempt for member in self.sharing.drop(shared))
 
     def _forget(self, allocation_id: AllocationId, task_manager: TaskManagerId) -> None:
-        """Remove the reservations of the slot, and the constraints bound to a TaskManager without slots of the job."""
+        """Remove the slot's reservations, and the constraints bound to a TaskManager without slots of the job."""
         self.sharing.forget(allocation_id)
         if not self.pool.report(task_manager):
             for constraint in [each for each, where in self._locations.items() if where == task_manager]:
@@ -287,7 +287,7 @@ class ExecutionSlotAllocator:
 def _failed(
     attempts: tuple[ExecutionAttemptId, ...], reason: str, *, is_temporary: bool = False
 ) -> SlotAllocationFailed:
-    # NoResourceAvailableError is final: a restart would wait as long for the same slot.
+    # NoResourceAvailableError is final, because a restart would wait just as long for the same slot.
     name = "SlotAllocationError" if is_temporary else "NoResourceAvailableError"
     return SlotAllocationFailed(attempts=attempts, cause=SerializedThrowable(type_name=name, message=reason))
 
@@ -297,7 +297,7 @@ def _lost(task_manager: TaskManagerId, reason: str) -> SerializedThrowable:
 
 
 def _fitting(members: Iterable[SlotRequest], size: ResourceSpec) -> tuple[list[SlotRequest], list[SlotRequest]]:
-    """Split the requests by whether they fit into a slot. Co-located ones fit only together."""
+    """Split the requests into those that fit into a slot and the others. Co-located requests fit only together."""
     units: dict[CoLocationConstraint | ExecutionAttemptId, list[SlotRequest]] = {}
     for member in members:
         units.setdefault(member.co_location or member.attempt, []).append(member)

@@ -1,8 +1,8 @@
-"""Picks a free slot of the least used TaskManager (Flink's LeastUtilizationSlotMatchingStrategy).
+"""Selects a free slot of the least used TaskManager (Flink's LeastUtilizationSlotMatchingStrategy).
 
-Ties go to the TaskManager that registered first. For each slot size a heap has the order; its entries may be outdated,
-and an outdated one is dropped when it reaches the top. Each TaskManager has at most one entry per utilization. So a
-slot is found in logarithmic time with any number of TaskManagers, as long as their slots have only a few sizes.
+Ties go to the TaskManager that registered first. A heap for each slot size has the order of the TaskManagers. Its
+entries may be outdated; an outdated entry is dropped when it reaches the top. Each TaskManager has at most one entry
+per utilization. So a slot is found in logarithmic time with any number of TaskManagers, if there are few slot sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Entry = tuple[float, int, TaskManagerId]
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A TaskManager's slots by their sizes, and the free ones of each size in the order in which they became free."""
+    """The slots of a TaskManager by size, and the free slots of each size in the order in which they became free."""
 
     order: int
     sizes: dict[SlotId, ResourceSpec] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class LeastUtilized:
         self._queue(task_manager)
 
     def next(self, required: ResourceSpec) -> SlotId | None:
-        """The free slot to use next for the required resources; it stays free until it is occupied."""
+        """Return the free slot to use next for the required resources. The slot stays free until it is occupied."""
         best = min((top for size in self._heaps if fits(required, size) and (top := self._top(size))), default=None)
         return self._candidates[best[2]].first_free(required) if best else None
 
     def next_on(self, task_manager: TaskManagerId, required: ResourceSpec) -> SlotId | None:
-        """The same as `next`, on one TaskManager, which may be unknown."""
+        """Like `next`, but only on one TaskManager, which may be unknown."""
         candidate = self._candidates.get(task_manager)
         return candidate.first_free(required) if candidate else None
 
@@ -95,7 +95,7 @@ class LeastUtilized:
         return slot in candidate.free[candidate.sizes[slot]]
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """The used part of the TaskManager's slots, from 0 to 1."""
+        """Return the used fraction of the TaskManager's slots, from 0 to 1."""
         return self._candidates[task_manager].utilization
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
@@ -110,7 +110,7 @@ class LeastUtilized:
                 assert not slots or queued, f"the free slots of {task_manager} cannot come up"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
-        """The heap entry of the least used TaskManager with a free slot of this size."""
+        """Return the heap entry of the least used TaskManager with a free slot of this size."""
         heap = self._heaps[size]
         while heap:
             utilization, order, task_manager = heap[0]

@@ -1,6 +1,6 @@
 """Matches slot sizes (Flink's ResourceProfile.isMatching), and accounts for the resources of a TaskManager.
 
-A request needs nothing of a resource that it does not specify; a slot has enough of a resource that it does not specify
+A request needs nothing of a resource that it does not specify. A slot has enough of a resource that it does not specify
 (Flink's UNKNOWN and ANY). So if no sizes are specified, every slot matches every request.
 """
 
@@ -12,7 +12,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 
 MIB = 1 << 20
 UNSPECIFIED = ResourceSpec()
-"""Of a request: no required resources. Of a slot: enough of every resource."""
+"""For a request: no required resources. For a slot: enough of every resource."""
 
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
@@ -28,12 +28,12 @@ def total_of(specs: Iterable[ResourceSpec]) -> ResourceSpec:
 
 
 def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
-    """The size of each of `slots` equal slots: at least 1 of each declared resource, because 0 means undeclared."""
+    """Return the size of each of `slots` equal slots: at least 1 of a declared resource, because 0 means undeclared."""
     return of_figures(max(each // slots, 1) if each else 0 for each in figures(total))
 
 
 def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
-    """The size of the slot that is cut for a request: resources that it does not specify have the default size."""
+    """Return the size of the slot that is cut for a request. Resources without a size get the default size."""
     return of_figures(own or other for own, other in zip(figures(required), figures(default), strict=True))
 
 
@@ -56,7 +56,7 @@ def of_figures(numbers: Iterable[int]) -> ResourceSpec:
 
 
 def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
-    """The reason for a refused request, if `largest` are the largest possible slots."""
+    """Return the reason for refusing a request, if `largest` are the largest possible slots."""
     there = sorted(largest, key=figures, reverse=True)
     offered = (
         f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there are no slots"
@@ -65,7 +65,7 @@ def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
 
 
 class ResourceBudget:
-    """The resources of one TaskManager, and the rest that is free (Flink's ResourceBudgetManager).
+    """The total and the free resources of one TaskManager (Flink's ResourceBudgetManager).
 
     A resource that the TaskManager has not declared never runs out.
     """
@@ -76,26 +76,26 @@ class ResourceBudget:
 
     @property
     def remaining(self) -> ResourceSpec:
-        """The free resources; 0 if nothing is left, and if nothing was declared."""
+        """The free resources: 0 for a resource that is used up or was not declared."""
         return of_figures(max(there - used, 0) for there, used in zip(figures(self.total), self._taken, strict=True))
 
     @property
     def utilization(self) -> float:
-        """The used part of the resource that is used most, from 0 to 1."""
+        """The used fraction of the most used resource, from 0 to 1."""
         return max(used / there if there else 0.0 for there, used in zip(figures(self.total), self._taken, strict=True))
 
     def has_room_for(self, size: ResourceSpec) -> bool:
-        """True if a slot of this size fits into the free resources."""
+        """Return whether a slot of this size fits into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return all(not there or used + own <= there for own, there, used in needed)
 
     def slots_left(self, size: ResourceSpec, at_most: int) -> int:
-        """The number of slots of this size, up to `at_most`, that fit into the free resources."""
+        """Return how many slots of this size, up to `at_most`, fit into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return min([at_most, *(max(there - used, 0) // own for own, there, used in needed if own and there)])
 
     def take(self, size: ResourceSpec) -> None:
-        """Count a slot of this size. The total may be exceeded, because a slot that is reported exists."""
+        """Count a slot of this size. The total may be exceeded, because a reported slot exists in any case."""
         self._taken = tuple(used + own for used, own in zip(self._taken, figures(size), strict=True))
 
     def give_back(self, size: ResourceSpec) -> None:
@@ -104,9 +104,10 @@ class ResourceBudget:
 
 
 def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: ResourceSpec) -> int:
-    """Packs slots of declared sizes into new TaskManagers (Flink's DefaultResourceAllocationStrategy).
+    """Pack slots of declared sizes into new TaskManagers (Flink's DefaultResourceAllocationStrategy). Returns how many
+    are needed.
 
-    Each slot goes to the most used TaskManager that has room for it, so that room for large ones remains elsewhere.
+    Each slot goes to the most used TaskManager that has room for it, so that room for large slots remains elsewhere.
     """
     budgets: list[ResourceBudget] = []
     for size, number in sizes:
@@ -121,7 +122,7 @@ def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: Resou
 
 
 def _fill(budget: ResourceBudget, size: ResourceSpec, number: int) -> int:
-    """Count up to `number` slots; returns how many fitted."""
+    """Count up to `number` slots. Returns how many fit."""
     count = min(number, budget.slots_left(size, number))
     for _ in range(count):
         budget.take(size)

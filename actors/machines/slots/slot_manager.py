@@ -1,9 +1,9 @@
 """The state machine of the ResourceManager: which slot serves which request, and which TaskManagers are started.
 
-Mirrors Flink's SlotManager. A slot is FREE, PENDING (assigned to a request; its TaskManager has not answered) or
-ALLOCATED. Reports of TaskManagers are authoritative: a request whose slot is occupied moves to another one, and an
+Mirrors Flink's SlotManager. A slot is FREE, PENDING (assigned to a request; its TaskManager has not replied) or
+ALLOCATED. Reports of TaskManagers are authoritative: a request whose slot is occupied is assigned another slot, and an
 unknown allocation is adopted. Requests are served in order by slots that are large enough. If no slot serves a request,
-another TaskManager is started, up to the limit (`task_manager_tracker`); after its timeout the request fails.
+another TaskManager is started, up to the limit (`task_manager_tracker`). After its timeout the request fails.
 
 Not here: the refs of TaskManagers and JobMasters (the actor holds them) and their heartbeat deadlines.
 """
@@ -34,14 +34,14 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerStarted:
-    """The ResourceManager starts; these TaskManagers of its predecessor are alive and will register again."""
+    """The ResourceManager starts. These TaskManagers of its predecessor are alive and will register again."""
 
     task_managers: tuple[TaskManagerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerGone:
-    """A TaskManager has ended or is silent; also one that was started and never registered.
+    """A TaskManager has ended or missed its heartbeats, or one that was started never registered.
 
     If it `is_superseded`, its successor, or the same TaskManager, registers under its name.
     """
@@ -88,9 +88,9 @@ class ForgetTaskManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignSlot:
-    """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
+    """Request the TaskManager to allocate the slot to the job, whose JobMaster the actor adds.
 
-    With `cut` a new slot of this size is created for it.
+    If `cut` is set, a new slot of this size is created.
     """
 
     task_manager: TaskManagerId
@@ -106,9 +106,9 @@ SlotManagerEffect = (
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout, which also holds in the SlotPool of the job."""
+"""Flink's slot.request.timeout, which also applies in the SlotPool of the job."""
 ALLOCATE_TIMEOUT_MS = 10_000
-"""Milliseconds in which a TaskManager has to answer (Flink's akka.ask.timeout)."""
+"""The time in which a TaskManager has to reply, in milliseconds (Flink's akka.ask.timeout)."""
 
 
 class SlotManager:
@@ -139,7 +139,7 @@ class SlotManager:
             case registration.HeartbeatDue():
                 return self._check_timeouts()
             case registration.StartUpPeriodElapsed():
-                # Before that, a TaskManager might register with larger slots than those known.
+                # Before this time, a TaskManager might still register with larger slots than those known.
                 self._refuses_unfulfillable = True
                 return self._fail_unfulfillable()
             case slots.RequestSlot():
@@ -167,7 +167,7 @@ class SlotManager:
 
     @property
     def waiting_requests(self) -> tuple[AllocationId, ...]:
-        """The requests without a slot, the next one first."""
+        """The requests without a slot, next request first."""
         return tuple(request.allocation_id for request in self._waiting)
 
     @property
@@ -177,7 +177,7 @@ class SlotManager:
 
     @property
     def requests(self) -> tuple[AllocationId, ...]:
-        """The requests that are not fulfilled, with a PENDING slot or without a slot."""
+        """The unfulfilled requests, with a PENDING slot or without a slot."""
         return tuple(self._requests)
 
     @property
@@ -265,7 +265,8 @@ class SlotManager:
                 self._allocate(slot, status.allocation_id, status.job_id)
             elif slot.state is SlotState.ALLOCATED:
                 self._release(slot)
-            # A PENDING slot that is reported free was free when the report was sent; the answer is still to come.
+            # A PENDING slot that is reported free was free when the report was sent; the TaskManager's reply is still
+            # to come.
         for slot in self._slots.missing_from(task_manager, report):
             self._release(slot)
 
@@ -367,7 +368,7 @@ class SlotManager:
         return self._retry_on_other_task_manager(slot)
 
     def _retry_on_other_task_manager(self, slot: TaskManagerSlot) -> list[SlotManagerEffect]:
-        """Try other slots for the request that did not get this one, and this slot for other requests."""
+        """Assign another slot to the request that did not get this one, and this slot to another request."""
         request = self._requests[slot.holder]
         self._wait_again(slot)
         effects = self._serve()
@@ -410,7 +411,7 @@ class SlotManager:
         return [*effects, *self._tracker.start_for(self._waiting.sizes())]
 
     def _allocate(self, slot: TaskManagerSlot, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """Record that the allocation holds the slot, in place of any earlier assignment."""
+        """Record that the allocation holds the slot, replacing any earlier assignment."""
         if slot.state is SlotState.ALLOCATED and slot.allocation_id == allocation_id:
             return
         if slot.state is SlotState.ALLOCATED:
@@ -435,7 +436,7 @@ class SlotManager:
         self._record_use(slot.task_manager)
 
     def _wait_again(self, slot: TaskManagerSlot) -> None:
-        """Let the request of this slot wait for another one, ahead of all later requests."""
+        """Put the request of this slot back into the queue, ahead of all later requests."""
         request = self._requests[slot.holder]
         request.slot_id = None
         self._waiting.add_first(request)
@@ -455,9 +456,9 @@ class PendingSlotRequest:
 
 
 class PendingSlotRequests:
-    """The waiting requests by size; of those that a slot can serve, the one with the least `order` is next.
+    """The waiting requests by size. Of those that a slot can serve, the request with the lowest `order` is next.
 
-    There are only a few sizes. So the next request is found at once, even if many wait for larger slots than those that
+    There are only a few sizes, so the next request is found at once, even if many wait for larger slots than those that
     become free.
     """
 

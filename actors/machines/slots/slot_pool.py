@@ -1,8 +1,8 @@
 """The slots that a job holds, and its requests for more (Flink's SlotPool).
 
-A request takes the free slot of the pool that it names, or a request is sent to the ResourceManager. An offered slot
-serves the request with the same allocation. Otherwise it serves the oldest request that fits, whose own allocation is
-then withdrawn, or it stays in the pool as a spare. A slot that was unused for a while is returned.
+A request either uses the free slot of the pool that it names, or is sent to the ResourceManager. An offered slot serves
+the request with the same allocation. Otherwise it serves the oldest request that fits, whose own allocation is then
+withdrawn, or it stays in the pool as a spare. A slot that was unused for a while is returned.
 
 A batch request does not time out while the job has a slot that is large enough, because that slot will become free. If
 the job has no such slot for the whole timeout, the request fails.
@@ -43,9 +43,9 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequested:
-    """The job needs a slot of this size: the free one `held`, or a new one from the ResourceManager.
+    """The job needs a slot of this size: the free slot `held`, or a new one from the ResourceManager.
 
-    One that `is_batch` waits for slots of the job, as long as one is large enough (Flink's batch slot request).
+    A request that `is_batch` waits for slots of the job, as long as one is large enough (Flink's batch slot request).
     """
 
     request_id: SlotRequestId
@@ -56,7 +56,7 @@ class SlotRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReturned:
-    """The request has released its slot; a slot that `is_kept` stays reserved until `SlotReservationReleased`."""
+    """The request has released its slot. If `is_kept`, the slot stays reserved until `SlotReservationReleased`."""
 
     request_id: SlotRequestId
     is_kept: bool = False
@@ -64,7 +64,7 @@ class SlotReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReservationReleased:
-    """The reservation of the slot has ended, because its attempt has another slot; it can serve any request."""
+    """The reservation of the slot has ended, because its attempt has another slot. The slot can serve any request."""
 
     allocation_id: AllocationId
 
@@ -112,7 +112,7 @@ class SlotAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequestRejected:
-    """The request has failed; if that `is_temporary`, its slot was lost, and another request can succeed."""
+    """The request has failed. If `is_temporary`, its slot was lost, and another request can succeed."""
 
     request_id: SlotRequestId
     reason: str
@@ -121,7 +121,7 @@ class SlotRequestRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRemoved:
-    """The job has lost the slot, and with it the attempts that ran in it for a request."""
+    """The job has lost the slot, and with it the attempts that ran in the slot for a request."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -171,7 +171,7 @@ class _Pending:
 
 
 class SlotPool:
-    """The slots of one job, requested in the name of `job_master`; `name` is the unique prefix of allocation ids."""
+    """The slots of one job, requested on behalf of `job_master`. `name` is the unique prefix of allocation ids."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class SlotPool:
         self._idle_timeout_ms = idle_timeout_ms
         self._resource_manager_connected = False
         self._is_closed = False
-        # Dicts for their order: the longest waiting request comes first.
+        # The dicts keep the order: the longest waiting request comes first.
         self._pending: dict[SlotRequestId, _Pending] = {}
         self._asked: dict[AllocationId, SlotRequestId] = {}
         self._slots: dict[AllocationId, _PooledSlot] = {}
@@ -242,19 +242,19 @@ class SlotPool:
 
     @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
-        """The waiting requests, the longest waiting first."""
+        """The waiting requests, longest waiting first."""
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
-        """True if the slot of this allocation, which may be reserved, is unused and has the required resources."""
+        """Return whether this allocation's slot, which may be reserved, is unused and has the required resources."""
         slot = self._free.get(allocation_id)
         return slot is not None and fits(required, slot.size)
 
     def choose(self, required: ResourceSpec, task_manager: TaskManagerId | None = None) -> AllocationId | None:
-        """The best free slot for the required resources: on this TaskManager, or on the least used one."""
+        """Return the best free slot for the required resources: on this TaskManager, or else on the least used one."""
         if task_manager is None:
             slot_id = self._for_anybody.next(required)
         else:
@@ -262,11 +262,11 @@ class SlotPool:
         return None if slot_id is None else self._at[slot_id].allocation_id
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """The used or reserved part of the job's slots on a TaskManager, from 0 to 1."""
+        """Return the used or reserved fraction of the job's slots on a TaskManager, from 0 to 1."""
         return self._for_anybody.utilization(task_manager)
 
     def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
-        """The slots that the job holds on a TaskManager, used or free (Flink's AllocatedSlotReport)."""
+        """Return the slots that the job holds on a TaskManager, used or free (Flink's AllocatedSlotReport)."""
         return {slot_id: slot.allocation_id for slot_id, slot in self._slots_of.get(task_manager, {}).items()}
 
     def check(self) -> None:
@@ -353,7 +353,7 @@ class SlotPool:
             is_unfulfillable = isinstance(event, SlotRequestFailed) and event.is_unfulfillable
             if self._pending[request_id].is_batch and not is_unfulfillable:
                 return [Ignore(reason=f"{request_id} waits for slots that the job has")]
-            # Withdrawn anyway: the failure may be an answer that was late.
+            # The request is withdrawn anyway, because the failure may be a late reply.
             rejection = SlotRequestRejected(request_id=request_id, reason=reason, is_temporary=not is_unfulfillable)
             return [*self._withdraw(request_id), rejection]
         slot = self._slots.get(allocation_id)
@@ -378,7 +378,7 @@ class SlotPool:
             return [Ignore(reason=f"{task_manager} is not connected")]
         answers = [(offer.allocation_id, self._accept(task_manager, offer, now)) for offer in event.offers]
         accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)
-        # The TaskManager gets the acceptance of a slot before the first task for it.
+        # The TaskManager gets the acceptance of a slot before the slot's first task.
         answer = AcceptSlots(job_id=self._job_id, accepted=accepted, offer=event.offer)
         return [Tell(to=task_manager, message=answer), *(effect for _, effects in answers for effect in effects or ())]
 

@@ -1,4 +1,4 @@
-"""Slot requests of the ExecutionGraph, one for each attempt, and the answers."""
+"""Slot requests of the ExecutionGraph, one for each attempt, and the replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AssignedSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoLocationConstraint:
-    """All tasks with an equal constraint run in the same slot (Flink's CoLocationConstraint)."""
+    """A constraint by which all tasks with an equal value run in the same slot (Flink's CoLocationConstraint)."""
 
     group: str
     index: int
@@ -31,10 +31,10 @@ class CoLocationConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """An attempt needs room in a slot of its sharing group.
+    """A request of an attempt for room in a slot of its sharing group.
 
-    It should run near the attempts in `inputs`, whose output it reads, else on one of the TaskManagers in `preferred`.
-    A later attempt of the same `subtask` of the vertex returns to the slot of its predecessor.
+    The attempt should run near the attempts in `inputs`, whose output it reads, or else on one of the TaskManagers in
+    `preferred`. A later attempt of the same `subtask` of the vertex returns to the slot of its predecessor.
     """
 
     attempt: ExecutionAttemptId
@@ -58,7 +58,7 @@ class RequestSlots:
 class ReturnSlot:
     """Release the room of the attempt, or its request.
 
-    If it `will_return`, another attempt of the same subtask will follow, and the slot is reserved for it.
+    If `will_return`, another attempt of the same subtask will follow, and the slot is reserved for it.
     """
 
     attempt: ExecutionAttemptId
@@ -67,7 +67,7 @@ class ReturnSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetPriorSlots:
-    """Drop all reservations: the subtasks of the job are about to be replaced."""
+    """Drop all reservations, because the subtasks of the job are about to be replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,9 @@ class SlotAllocationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsLost:
-    """Slots are lost with the attempts in them, all for one `cause`.
+    """Slots were lost with the attempts in them, all for one `cause`.
 
-    If a whole TaskManager was lost it is named, and results of other attempts that it retained are lost, too.
+    If a whole TaskManager was lost, its id is set, and results of other attempts that it retained are lost, too.
     """
 
     attempts: tuple[ExecutionAttemptId, ...]

@@ -1,10 +1,10 @@
-"""The shared slots of a job: their attempts, and the room for further ones (Flink's SlotSharingManager).
+"""The shared slots of a job: their attempts, and the room for further attempts (Flink's SlotSharingManager).
 
-A shared slot belongs to a sharing group and holds at most one subtask of each vertex, and for each co-location group
-the tasks of one constraint. It is requested by its first member and returned when its last one has left. The place of a
-subtask that will return is reserved, as Flink reserves prior allocations.
+A shared slot belongs to a sharing group. It holds at most one subtask of each vertex, and for each co-location group
+the tasks of one constraint. The first member requests it, and it is returned when the last member has left. The place
+of a subtask that will return is reserved, as Flink reserves prior allocations.
 
-For each group an index has the slots in which a further subtask of a vertex has room, by TaskManager; so a place is
+For each group an index has the slots in which a further subtask of a vertex has room, by TaskManager. So a place is
 found at once with any number of tasks.
 
 Not here: free slots and the ResourceManager (`slot_pool`), and which of several places is best
@@ -34,7 +34,7 @@ class SharedSlot:
     request_id: SlotRequestId
     group: str
     slot: AssignedSlot | None = None
-    # Dicts for their order: decisions must not depend on hashes.
+    # A dict keeps the order: decisions must not depend on hashes.
     members: dict[ExecutionAttemptId, SlotRequest] = field(default_factory=dict)
     constraints: dict[str, CoLocationConstraint] = field(default_factory=dict)
 
@@ -46,13 +46,13 @@ class SharedSlot:
         return total
 
     def has_room_for(self, request: SlotRequest) -> bool:
-        """True if the slot is known to be large enough for one more attempt, or its size is not known yet."""
+        """Return whether the slot is large enough for one more attempt, or its size is not known yet."""
         return self.slot is None or fits(merged(self.required, request.resources), self.slot.size)
 
 
 @dataclass(slots=True)
 class _Open:
-    """The slots of a group with room for one place: the requested ones, and the held ones by TaskManager."""
+    """The slots of a group with room for one place: the requested slots, and the held slots by TaskManager."""
 
     pending: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
     resolved: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
@@ -109,24 +109,24 @@ class SlotSharing:
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
-        """The slot of the subtask's previous attempt, if it is reserved."""
+        """Return the slot of the subtask's previous attempt, if it is reserved."""
         return self._prior.get(_subtask(request))
 
     def is_kept(self, allocation_id: AllocationId) -> bool:
-        """True if subtasks will return to this slot."""
+        """Return whether subtasks will return to this slot."""
         return allocation_id in self._kept_for
 
     # Room for requests
 
     def room(self, request: SlotRequest, task_manager: TaskManagerId | None = None) -> SharedSlot | None:
-        """The first held slot that the request can join, of any TaskManager or of this one."""
+        """Return the first held slot that the request can join, on any TaskManager or on this one."""
         opened = self._open(request.slot_sharing_group, _place(request))
         if task_manager is None:
             return self._joinable(request, opened.resolved.values())
         return self._joinable(request, opened.by_task_manager.get(task_manager, {}).values())
 
     def room_in_pending(self, request: SlotRequest) -> SharedSlot | None:
-        """A requested slot that the request can join."""
+        """Return a requested slot that the request can join."""
         return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
 
     def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
@@ -137,7 +137,7 @@ class SlotSharing:
         )
 
     def reserved_with_room(self, request: SlotRequest) -> Iterator[AllocationId]:
-        """Slots without members that are reserved only for other vertices of the group."""
+        """Yield the slots without members that are reserved only for other vertices of the group."""
         place = ("vertex", str(request.vertex_id))
         for allocation_id in self._kept_in.get(request.slot_sharing_group, ()):
             if allocation_id not in self._by_allocation and place not in self._kept_for[allocation_id].values():
@@ -169,7 +169,7 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def leave(self, attempt: ExecutionAttemptId, *, will_return: bool) -> SharedSlot | None:
-        """Remove an attempt from its slot; a slot without members exists until it is dropped."""
+        """Remove an attempt from its slot. A slot without members exists until it is dropped."""
         shared = self._by_attempt.pop(attempt, None)
         if shared is None:
             return None
@@ -197,7 +197,7 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def drop(self, shared: SharedSlot) -> tuple[SlotRequest, ...]:
-        """Remove a slot that is returned or lost; returns its members."""
+        """Remove a slot that is returned or lost. Returns its members."""
         group = self._groups[shared.group]
         del group.slots[shared.request_id]
         del self._by_request[shared.request_id]
@@ -212,7 +212,7 @@ class SlotSharing:
         return tuple(shared.members.values())
 
     def drop_reservation(self, request: SlotRequest) -> AllocationId | None:
-        """Drop the reservation of a subtask that has a place; returns the slot if no other reservation is left."""
+        """Drop the reservation of a subtask that has a place. Returns the slot if no other reservation is left."""
         allocation_id = self._prior.pop(_subtask(request), None)
         if allocation_id is None:
             return None
@@ -235,7 +235,7 @@ class SlotSharing:
             reserved.pop(allocation_id, None)
 
     def forget_all(self) -> tuple[AllocationId, ...]:
-        """Drop all reservations; returns their slots."""
+        """Drop all reservations. Returns their slots."""
         reserved = tuple(self._kept_for)
         for allocation_id in reserved:
             places = dict.fromkeys(self._kept_for[allocation_id].values())
@@ -285,7 +285,7 @@ class SlotSharing:
                 opened.add(shared)
 
     def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
-        """True if the place is free, and not reserved for another subtask than `subtask`."""
+        """Return whether the place is free, and not reserved for a subtask other than `subtask`."""
         kind, name = place
         if kind == "co-location":
             return name not in shared.constraints

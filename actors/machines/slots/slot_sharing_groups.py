@@ -1,7 +1,8 @@
-"""Slot sharing groups: the slots that they need, and the parallelism for fewer (Flink's SlotSharingSlotAllocator).
+"""Slot sharing groups: the slots that they need, and the parallelism for fewer slots (Flink's
+SlotSharingSlotAllocator).
 
-Subtasks of one vertex never share a slot, so a group needs as many slots as its widest vertex has subtasks, and
-different groups do not share slots.
+Subtasks of one vertex never share a slot, so a group needs as many slots as its widest vertex has subtasks. Different
+groups do not share slots.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[JobVertex, ...]]:
-    """The groups and their members, in the order of the vertices."""
+    """Return the groups and their members, in the order of the vertices."""
     groups: dict[str, tuple[JobVertex, ...]] = {}
     for vertex in vertices:
         groups[vertex.slot_sharing_group] = (*groups.get(vertex.slot_sharing_group, ()), vertex)
@@ -22,15 +23,15 @@ def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[Job
 
 
 def slots_needed(vertices: Iterable[JobVertex]) -> int:
-    """The number of slots needed to run all of these vertices at once."""
+    """Return the number of slots needed to run all of these vertices at once."""
     groups = slot_sharing_groups(vertices)
     return sum(max(vertex.parallelism for vertex in members) for members in groups.values())
 
 
 def slots_needed_at_once(job_graph: JobGraph) -> int:
-    """The least number of slots with which the job can run.
+    """Return the minimum number of slots with which the job can run.
 
-    The tasks of a batch job run one after the other, each in any slot of its group, except those with a sink, which
+    The tasks of a batch job run one after the other, each in any slot of its group, except tasks with a sink, which
     keep their slots until all others have ended. With the adaptive scheduler one subtask of each vertex is enough.
     """
     if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
@@ -46,7 +47,7 @@ def _has_sink(vertex: JobVertex) -> bool:
 
 
 def parallelism_for(vertices: Iterable[JobVertex], slots: int) -> Mapping[JobVertexId, int] | None:
-    """The parallelism of each vertex for this number of slots, divided evenly among the groups; `None` if too few."""
+    """Return the parallelism of each vertex for this number of slots, or `None` if it is too few."""
     groups = slot_sharing_groups(vertices)
     for_each = slots // len(groups)
     if for_each == 0:

@@ -4,9 +4,9 @@ A slot is FREE, ALLOCATED (for a job that has not accepted it yet), ACTIVE (acce
 tasks end). If a task arrives before its slot is accepted, the JobMaster has evidently accepted the slot. A slot without
 tasks stays allocated until its JobMaster frees it, and is free only when its last task has ended.
 
-There is at most one unanswered offer per JobMaster, so that an answer is unambiguous; it is repeated with the same
-number until it is answered. A slot that no JobMaster accepts is freed after a timeout. Slots that are cut for a request
-exist until they are free; together they never exceed the `ResourceBudget`.
+There is at most one unanswered offer per JobMaster, so that a reply is unambiguous. The offer is repeated with the same
+number until there is a reply. A slot that no JobMaster accepts is freed after a timeout. Slots that are cut for a
+request exist until they are free; together they never exceed the `ResourceBudget`.
 
 Not here: refs, sessions, and how a task runs.
 """
@@ -49,14 +49,14 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, Sl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConnected:
-    """The JobMaster of the job has acknowledged this TaskManager: it can be offered slots."""
+    """The JobMaster of the job has acknowledged this TaskManager, which can now offer slots."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationsKnown:
-    """The JobMaster reports the allocations that it has here, as far as it knows (Flink's AllocatedSlotReport)."""
+    """The JobMaster reports the allocations that it believes to have here (Flink's AllocatedSlotReport)."""
 
     job_id: JobId
     allocations: tuple[AllocationId, ...]
@@ -76,7 +76,7 @@ class JobDisconnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLost:
-    """The JobMaster is silent: its tasks end, and slots without tasks are offered to it again."""
+    """The JobMaster misses its heartbeats: its tasks end, and slots without tasks are offered to it again."""
 
     job_id: JobId
 
@@ -130,7 +130,7 @@ TASK_SLOT_MOVES: dict[TaskSlotState, tuple[TaskSlotState, ...]] = {
     TaskSlotState.ACTIVE: (TaskSlotState.ALLOCATED, TaskSlotState.RELEASING, TaskSlotState.FREE),
     TaskSlotState.RELEASING: (TaskSlotState.FREE,),
 }
-"""A slot moves from ACTIVE to ALLOCATED when its JobMaster is lost: it is offered again."""
+"""A slot moves from ACTIVE to ALLOCATED when its JobMaster is lost, because it is offered again."""
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class _Job:
 
 
 class SlotTable:
-    """All slots of one TaskManager: those of equal size, and those that are cut from its `total` resources."""
+    """All slots of one TaskManager: the slots of equal size, and those that are cut from its `total` resources."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class SlotTable:
         return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
-        """Offer the remaining slots, once the last offer is answered."""
+        """Offer the remaining slots, once the JobMaster has replied to the last offer."""
         if not job.connected or job.offered or not job.to_offer:
             return []
         job.offer += 1
@@ -325,7 +325,7 @@ class SlotTable:
         for allocation_id in offered:
             slot = job.slots.get(allocation_id)
             if slot is None:
-                continue  # freed since it was offered
+                continue  # The slot was freed since it was offered.
             if allocation_id not in event.accepted:
                 effects += self._release(slot)
             else:
@@ -384,7 +384,7 @@ class SlotTable:
         return effects
 
     def _on_allocations_known(self, event: AllocationsKnown) -> list[SlotTableEffect]:
-        """Release slots that the JobMaster does not know, and fail allocations that are unknown here."""
+        """Release slots that the JobMaster does not know, and report allocations that are unknown here as failed."""
         job = self._jobs.get(event.job_id, _Job())
         unknown_here = [each for each in event.allocations if each not in job.slots]
         unknown_there = [
@@ -401,13 +401,14 @@ class SlotTable:
         return [End()] if self.is_closed else []
 
     def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
-        """Free the slot: at once, or when its last task has ended."""
+        """Free the slot at once, or when its last task has ended."""
         if slot.state is TaskSlotState.RELEASING:
             return [Ignore(reason=f"{slot.slot_id} is being given up")]
         if not slot.tasks:
             return self._free(slot)
         slot.move(TaskSlotState.RELEASING)
-        # Not a cancellation, which was not requested: the JobMaster has to handle the failure.
+        # The tasks fail and are not cancelled, because no cancellation was requested: the JobMaster has to handle the
+        # failure.
         return [Tell(to=attempt, message=self._fail_task(attempt)) for attempt in slot.tasks]
 
     def _fail_task(self, attempt: ExecutionAttemptId) -> FailTask:
@@ -436,7 +437,7 @@ class SlotTable:
 
 
 def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:
-    """Report the failure of an attempt that never ran, or that ended without a report."""
+    """Return a report that an attempt has failed which never ran, or ended without a report."""
     failure = SerializedThrowable(type_name=type_name, message=text)
     reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
     return UpdateTaskExecutionState(state=reached)
@@ -456,7 +457,7 @@ def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
 
 
 def with_managed_memory(descriptor: TaskDeploymentDescriptor, size: ResourceSpec) -> TaskDeploymentDescriptor:
-    """The descriptor with the task's part of its slot's managed memory, if that is declared."""
+    """Return the descriptor with the task's share of its slot's managed memory, if that is declared."""
     if not size.managed_mib:
         return descriptor
     own = int(size.managed_mib * MIB * descriptor.vertex.managed_memory_fraction)

@@ -1,6 +1,6 @@
-"""The slots of all TaskManagers as the ResourceManager knows them, and which of them are free.
+"""The slots of all TaskManagers as the ResourceManager knows them, and which slots are free.
 
-A request with a declared size gets a slot that is cut to it, if a TaskManager supports that (`DynamicSlots`).
+A request with a declared size gets a slot that is cut to this size, if a TaskManager supports that (`DynamicSlots`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SLOT_MOVES: dict[SlotState, tuple[SlotState, ...]] = {
 class TaskManagerSlot:
     """A slot (Flink's TaskManagerSlot). `job_id` is `None` if only a refusal has named its allocation.
 
-    One that `is_dynamic` exists only while it is allocated.
+    A slot that `is_dynamic` exists only while it is allocated.
     """
 
     slot_id: SlotId
@@ -55,7 +55,7 @@ class TaskManagerSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The slots of a TaskManager, the number of available ones, its declared resources, and the unused part of them."""
+    """The slots of a TaskManager, the number of available slots, its declared resources, and the unused resources."""
 
     slots: int
     free: int
@@ -86,7 +86,7 @@ class TaskManagerSlots:
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """The slot to use next: one to cut, or a free one."""
+        """Return the slot to use next: a slot to cut, or a free one."""
         cut = self._dynamic.choose(required)
         if cut is not None:
             return cut
@@ -115,7 +115,7 @@ class TaskManagerSlots:
         )
 
     def is_free(self, slot: TaskManagerSlot) -> bool:
-        """True if the slot is free, and not blocked by slots that were cut."""
+        """Return whether the slot is free, and not blocked by slots that were cut."""
         return slot.state is SlotState.FREE and not self._dynamic.is_blocked(slot.task_manager, slot.slot_id)
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
@@ -128,7 +128,7 @@ class TaskManagerSlots:
         self._dynamic.register(task_manager, total)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """Add a slot: a free one, or a dynamic one that is about to be held."""
+        """Add a slot: a free slot, or a dynamic slot that is about to be allocated."""
         slot = TaskManagerSlot(
             slot_id=status.slot_id, task_manager=task_manager, size=status.resources, is_dynamic=status.is_dynamic
         )
@@ -140,7 +140,7 @@ class TaskManagerSlots:
         return slot
 
     def unknown_cut(self, confirmed: AllocateSlotConfirmed) -> TaskManagerSlot | None:
-        """Add a slot that was cut for a request that no longer waits; `None` if its TaskManager is unknown."""
+        """Add a slot that was cut for a request that no longer waits. Returns `None` if its TaskManager is unknown."""
         task_manager = task_manager_of(confirmed.slot_id)
         if confirmed.cut is None or task_manager not in self._of:
             return None
@@ -152,7 +152,7 @@ class TaskManagerSlots:
         return [slot for slot in cut if slot.state is SlotState.ALLOCATED and slot.slot_id not in reported]
 
     def remove(self, task_manager: TaskManagerId) -> list[TaskManagerSlot]:
-        """Remove a TaskManager; returns its slots, if it was known."""
+        """Remove a TaskManager. Returns its slots, if it was known."""
         if task_manager not in self._of:
             return []
         self._free.forget(task_manager)
@@ -175,7 +175,7 @@ class TaskManagerSlots:
         self._block(slot.task_manager)
 
     def release(self, slot: TaskManagerSlot) -> None:
-        """Free the slot; a dynamic one is removed."""
+        """Free the slot, or remove it if it is dynamic."""
         slot.state = next_phase(SLOT_MOVES, slot.state, SlotState.FREE)
         slot.allocation_id = slot.job_id = None
         self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
@@ -212,7 +212,7 @@ class TaskManagerSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSlot:
-    """The slot for a request: an existing one, or one to `cut` to this size."""
+    """The slot for a request: an existing slot, or a new slot to `cut` to this size."""
 
     task_manager: TaskManagerId
     slot_id: SlotId
@@ -226,7 +226,7 @@ class _Declared:
     open: int = 0
     """The number of available free slots of the default size."""
     blocked: dict[SlotId, None] = field(default_factory=dict)
-    """Free slots that are not available."""
+    """The free slots that are not available."""
     next_index: int = 0
 
 
@@ -234,8 +234,8 @@ class DynamicSlots:
     """Cuts slots to the size of a request, from the free resources of a TaskManager (Flink's fine-grained resources).
 
     Only TaskManagers that have declared their resources cut slots. Their slots of the default size, which exist from
-    the start, use the same resources: free ones for which not enough is left are blocked. A slot is cut at the most
-    used TaskManager that has room, so that room for large requests remains elsewhere.
+    the start, use the same resources, so free slots are blocked if the remaining resources do not suffice. A slot is
+    cut at the most used TaskManager that has room, so that room for large requests remains elsewhere.
 
     Not here: which slots are free and which allocations hold them (`task_manager_slots`).
     """
@@ -244,7 +244,7 @@ class DynamicSlots:
         self._declared: dict[TaskManagerId, _Declared] = {}
 
     def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
-        """Register a TaskManager without slots; does nothing if it has declared no resources."""
+        """Register a TaskManager without slots. Does nothing if it has declared no resources."""
         if total != UNSPECIFIED:
             self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
 
@@ -252,7 +252,7 @@ class DynamicSlots:
         self._declared.pop(task_manager, None)
 
     def note(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """Add a slot; one of the default size is free."""
+        """Add a slot. A slot of the default size is free."""
         own = self._declared.get(task_manager)
         if own is None:
             return
@@ -262,7 +262,7 @@ class DynamicSlots:
             own.open += 1
 
     def take(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> bool:
-        """Count a slot that is now used, which was free or is new; True if it was blocked."""
+        """Count a slot as used, which was free or is new. Returns True if it was blocked."""
         own = self._declared.get(task_manager)
         if own is None:
             return False
@@ -276,14 +276,14 @@ class DynamicSlots:
         return False
 
     def give_back(self, task_manager: TaskManagerId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """Count a slot that is now free or, if dynamic, removed."""
+        """Count a slot as free or, if dynamic, as removed."""
         own = self._declared.get(task_manager)
         if own is not None:
             own.budget.give_back(size)
             own.open += not is_dynamic
 
     def to_block(self, task_manager: TaskManagerId) -> int:
-        """The number of free slots to block; if negative, the number to unblock."""
+        """Return the number of free slots to block. A negative number is the number of slots to unblock."""
         own = self._declared.get(task_manager)
         if own is None:
             return 0
@@ -303,7 +303,7 @@ class DynamicSlots:
         return slot
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """The slot to cut for a request; `None` if no TaskManager has room, or if the request specifies no size."""
+        """Return the slot to cut for a request, or `None` if no TaskManager has room or the request has no size."""
         if required == UNSPECIFIED:
             return None
         candidates = [
@@ -318,14 +318,14 @@ class DynamicSlots:
         return ChosenSlot(task_manager=task_manager, slot_id=new, cut=cut_for(required, own.default))
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """True if no slot uses resources of the TaskManager, or these are not known."""
+        """Return whether no slot uses resources of the TaskManager, or its resources are not known."""
         return task_manager not in self._declared or not self._declared[task_manager].budget.utilization
 
     def totals(self) -> dict[TaskManagerId, ResourceSpec]:
         return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
 
     def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:
-        """The total and the free resources of a TaskManager; both unspecified if they are not known."""
+        """Return the total and the free resources of a TaskManager, both unspecified if they are not known."""
         own = self._declared.get(task_manager)
         return (UNSPECIFIED, UNSPECIFIED) if own is None else (own.budget.total, own.budget.remaining)
 

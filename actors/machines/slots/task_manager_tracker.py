@@ -1,9 +1,9 @@
 """Tracks TaskManagers: how many exist, how many should exist, and the slots expected from those that are starting.
 
-The configured number is always running or starting. While requests wait for which no slot is expected, more are
-started, up to a maximum; beyond the configured number, those that have been idle for long are released. Failed starts
-are not repeated in a tight loop: the pause before the next start grows with every failure in a row. A TaskManager that
-was given up does not return; another instance with its name may.
+The configured number is always running or starting. While requests wait for which no slot is expected, more
+TaskManagers are started, up to a maximum. TaskManagers beyond the configured number are released after a long idle
+time. The delay before the next start grows with every failed start in a row, so that failed starts are not repeated in
+a tight loop. A TaskManager that was given up does not return, but another instance with its name may register.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from flykka.messages.wire.ids import TaskManagerId
 from flykka.messages.wire.tags import trace_tag
 
 NAME = "task-manager-"
-"""The prefix of TaskManagers' names, followed by a number."""
+"""The prefix of TaskManager names, followed by a number."""
 
 START_RETRY_MS = 3_000
-"""The pause after a TaskManager that ended before it registered (Flink's resourcemanager.start-worker.retry-interval).
-"""
+"""The delay after a TaskManager ended before it registered (Flink's resourcemanager.start-worker.retry-interval)."""
 START_RETRY_MS_MAX = 60_000
 START_FAILURES_MAX = 3
-"""After this many failed starts in a row, requests no longer wait for a new TaskManager."""
+"""The number of failed starts in a row after which requests no longer wait for a new TaskManager."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
 
@@ -39,10 +38,10 @@ class StartTaskManager:
 @trace_tag("cluster.worker_counts")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCounts:
-    """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that each of them offers.
+    """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that each TaskManager offers.
 
-    One with `total` resources can cut slots of other sizes than `slot_size` from them. TaskManagers beyond the
-    configured number are released after `idle_timeout_ms` without use.
+    A TaskManager with `total` resources can cut slots of sizes other than `slot_size` from them. TaskManagers beyond
+    the configured number are released after `idle_timeout_ms` without use.
     """
 
     configured: int
@@ -78,14 +77,14 @@ class TaskManagerTracker:
     # Queries
 
     def knows(self, task_manager: TaskManagerId) -> bool:
-        """True if the TaskManager is running or starting."""
+        """Return whether the TaskManager is running or starting."""
         return task_manager in self._starting or task_manager in self._registered
 
     def is_registered(self, task_manager: TaskManagerId) -> bool:
         return task_manager in self._registered
 
     def is_gone(self, task_manager: TaskManagerId, instance: int) -> bool:
-        """True if this instance, or a later one, was given up."""
+        """Return whether this instance, or a later one, was given up."""
         return instance <= self._gone.get(task_manager, 0)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
@@ -103,18 +102,18 @@ class TaskManagerTracker:
 
     @property
     def keeps_failing(self) -> bool:
-        """True if so many starts in a row have failed that the next one probably will, too."""
+        """True if so many starts in a row have failed that the next one will probably fail, too."""
         return self._failures >= START_FAILURES_MAX
 
     def sizes_to_come(self) -> frozenset[ResourceSpec]:
-        """The largest slot of a TaskManager that is starting or can be started; empty if there will be no other."""
+        """Return the largest slot of a TaskManager that is starting or can be started, or nothing if there is none."""
         can_start = len(self._starting) + len(self._registered) < self._workers.limit()
         return frozenset({self._workers.largest_slot} if can_start or self.expected_slots > 0 else ())
 
     # New TaskManagers
 
     def take_over(self, task_managers: Iterable[TaskManagerId]) -> None:
-        """Adopt TaskManagers that an earlier ResourceManager has started; numbers continue after theirs."""
+        """Adopt TaskManagers that an earlier ResourceManager has started. New numbers continue after theirs."""
         for task_manager in task_managers:
             self._starting[task_manager] = self._workers.slots
             self._last_number = max(self._last_number, number_of(task_manager))
@@ -126,7 +125,7 @@ class TaskManagerTracker:
         self._registered[task_manager] = instance
 
     def fulfil_expectations(self, report: SlotReport) -> None:
-        """Reduce the slots expected from starting TaskManagers by the free slots of a foreign one."""
+        """Reduce the slots expected from starting TaskManagers by the free slots of one that was started elsewhere."""
         for status in report.slots:
             expecting = next((each for each, slots in self._starting.items() if slots), None)
             if status.allocation_id is None and expecting is not None and status.resources == self._workers.slot_size:
@@ -164,7 +163,7 @@ class TaskManagerTracker:
         self.forget(task_manager, self._registered[task_manager])
 
     def forget(self, task_manager: TaskManagerId, instance: int) -> None:
-        """Remove a TaskManager; this instance of it cannot return."""
+        """Remove a TaskManager. This instance of it cannot return."""
         self.leave(task_manager)
         self._gone[task_manager] = max(instance, self._gone.get(task_manager, 0))
 
@@ -178,7 +177,7 @@ class TaskManagerTracker:
     # Idleness
 
     def record_use(self, task_manager: TaskManagerId, now: int, *, is_unused: bool) -> None:
-        """Record whether all its slots are free. An idle period begins each time that they become free."""
+        """Record whether all slots of the TaskManager are free. An idle period begins each time they become free."""
         if not is_unused:
             self._idle_since_ms.pop(task_manager, None)
         elif task_manager not in self._idle_since_ms:
@@ -187,7 +186,7 @@ class TaskManagerTracker:
             self._idle_period[task_manager] = self._last_idle_period
 
     def idle_for_too_long(self, now: int) -> list[tuple[TaskManagerId, int]]:
-        """The TaskManagers that may be released because there are too many, and their idle periods."""
+        """Return the TaskManagers that may be released because there are too many, with their idle periods."""
         idle = [
             (task_manager, self._idle_period[task_manager])
             for task_manager, since_ms in self._idle_since_ms.items()
@@ -196,7 +195,7 @@ class TaskManagerTracker:
         return idle[: max(0, len(self._registered) - self._workers.configured)]
 
     def may_release(self, task_manager: TaskManagerId, idle_period: int) -> bool:
-        """True if the TaskManager has been idle all the time since, and there are still too many."""
+        """Return whether the TaskManager has been idle since this period began, and there are still too many."""
         is_same = task_manager in self._idle_since_ms and self._idle_period[task_manager] == idle_period
         return is_same and len(self._registered) > self._workers.configured
 
@@ -219,6 +218,6 @@ class TaskManagerTracker:
 
 
 def number_of(task_manager: TaskManagerId) -> int:
-    """The number in its name; 0 if the name has no number."""
+    """Return the number in a TaskManager's name, or 0 if the name has no number."""
     number = task_manager.removeprefix(NAME)
     return int(number) if number.isdecimal() else 0

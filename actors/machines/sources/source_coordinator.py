@@ -1,10 +1,10 @@
 """The sources of a job on the JobMaster's side: their split enumerators and the discovery of new splits.
 
 Mirrors Flink's SourceCoordinator and SourceCoordinatorContext. One enumerator per source operator decides which reader
-gets which split; this module decides when splits are discovered, which state of a source belongs to a checkpoint, and
+gets which split. This module decides when splits are discovered, which state of a source belongs to a checkpoint, and
 what happens when the tasks restart. At most one discovery of a source runs at any time, even during restarts; the
-result of one that began before a restart is ignored, and it is followed by another. If a discovery does not return all
-splits, the next one follows when few splits are left.
+result of a discovery that began before a restart is ignored, and another discovery follows. If a discovery does not
+return all splits, the next one follows when few splits are left.
 
 Not here: the discovery itself, which may block, and the current attempts of subtasks.
 """
@@ -60,9 +60,9 @@ from flykka.messages.wire.ids import (
 )
 
 FEW_SPLITS = 128
-"""A source with fewer unassigned splits discovers the next ones, if there are more."""
+"""The number of unassigned splits below which a source discovers the next splits, if there are more."""
 NumberedSplit = tuple[SourceSplit, int]
-"""A split, and its number in the order of the first assignments."""
+"""A split and its assignment number, in the order of the first assignments."""
 
 Assignments = dict[int, list[NumberedSplit]]
 """Splits by subtask, in the order in which they were assigned."""
@@ -152,11 +152,11 @@ class SourceCoordinator:
 
     @property
     def retained(self) -> tuple[str, ...]:
-        """Texts about data that other systems retain for the sources, as of the last discovery of each."""
+        """Texts about data that other systems retain for the sources, as of the last discovery of each source."""
         return tuple(source.retained for source in self._sources.values() if source.retained is not None)
 
     def rescale(self, job_graph: JobGraph) -> None:
-        """Set the subtasks of the rescaled job, which start from a checkpoint: `SourcesReset` follows."""
+        """Set the subtasks of the rescaled job, which start from a checkpoint. `SourcesReset` follows."""
         for vertex in job_graph.vertices:
             if (source := self._of_vertex.get(vertex.vertex_id)) is not None:
                 source.enumerator.set_parallelism(vertex.parallelism)
@@ -179,7 +179,7 @@ class SourceCoordinator:
         effects: list[SourceEffect] = []
         for source in self._sources.values():
             source.enumerator.restore(restored.get(source.operator_id))
-            # A running discovery began before: its result is followed by another, if needed.
+            # A running discovery began before the reset: another discovery follows its result, if needed.
             if source.discovery is not DiscoveryPhase.UNDER_WAY:
                 effects += self._discover_unless_finished(source)
         return effects
@@ -255,7 +255,7 @@ class SourceCoordinator:
 
 
 def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEffect]:
-    """Warn once that the path of the source does not exist; again only after it has existed."""
+    """Warn once that the path of the source does not exist. Warns again only after the path has existed."""
     path = event.missing_path
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
@@ -266,7 +266,7 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers are to come."""
+    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers are still to come."""
 
     attempt_number: int = 0
     is_over: bool = False
@@ -280,17 +280,17 @@ class SplitEnumerator:
 
     Splits are assigned whole and in the order of their discovery, one per reader and turn, in the order of the
     requests, so that a reader with large requests does not starve the others. If no splits are left and no more can be
-    discovered, a reader that requests some is notified once.
+    discovered, a reader that requests splits is notified once.
 
-    From the snapshot of this state for a checkpoint until the reader's own part in it, a reader gets no splits: its
-    requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and even with
-    overlapping checkpoints no snapshot contains a split in transit. A split assigned after the snapshot belongs after
-    its barrier.
+    Between the snapshot of this state for a checkpoint and the reader's own part in the checkpoint, a reader gets no
+    splits: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and
+    even with overlapping checkpoints no snapshot contains a split in transit. A split assigned after the snapshot
+    belongs after its barrier.
 
-    Discovered data is remembered as a position that the source's discovery understands, and not by name: the state does
-    not grow with the data. A reader registers with its first request. When its attempt has ended it gets no more
-    splits. The splits assigned since the checkpoint from which its subtask restarts are reserved for the next attempt
-    of that subtask: other readers have continued, and later splits may have moved event time past the rows of these.
+    Discovered data is remembered as a position that the source's discovery understands, and not by name, so that the
+    state does not grow with the data. A reader registers with its first request. When its attempt has ended it gets no
+    more splits. The splits assigned since the checkpoint from which its subtask restarts are reserved for the next
+    attempt of that subtask: other readers have continued, and may have moved event time past the rows of these splits.
     """
 
     def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
@@ -299,8 +299,8 @@ class SplitEnumerator:
         self._vertex_id = vertex_id
         self._operator_id = operator_id
         self._readers = [_Reader() for _ in range(parallelism)]
-        # The waiting readers in the order of their requests. One that ends leaves from the middle, and large jobs
-        # have thousands.
+        # The waiting readers in the order of their requests. An ended reader is removed from the middle, and large
+        # jobs have thousands of readers.
         self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
         self._returned: dict[int, deque[NumberedSplit]] = {}
@@ -311,12 +311,12 @@ class SplitEnumerator:
 
     @property
     def position(self) -> bytes:
-        """The position of the next discovery; empty for the beginning."""
+        """The position of the next discovery. Empty means the beginning."""
         return self._position
 
     @property
     def has_few_splits(self) -> bool:
-        """Readers may soon wait for splits."""
+        """True if readers may soon wait for splits."""
         return len(self._unassigned) < FEW_SPLITS
 
     @property
@@ -340,23 +340,23 @@ class SplitEnumerator:
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
                 return self._on_reset(subtask, checkpoint_id)
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                # Barriers reach a task in the order of their ids, so that it has passed all earlier ones.
+                # Barriers reach a task in the order of their ids, so the task has passed all earlier barriers.
                 subtask, _ = self._place(event.attempt)
                 later = tuple(each for each in self._readers[subtask].closed_for if each > event.checkpoint_id)
                 return self._reopen({subtask: later}, event.checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._reopen_all(checkpoint_id)
             case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
-                if is_retained:  # Attempts may restore from it.
+                if is_retained:  # Attempts may restore from this checkpoint.
                     self._assigned.on_checkpoint_complete(checkpoint_id)
                 return self._reopen_all(checkpoint_id)
             case _:
                 assert_never(event)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        """Return the state for the checkpoint; each reader then waits until it has passed the barrier.
+        """Return the state for the checkpoint. Each reader then waits until it has passed the barrier.
 
-        A reader whose attempt has ended is closed as well: the next attempt of its subtask may take part before it
+        A reader whose attempt has ended is closed, too: the next attempt of its subtask may take part before it
         requests splits. An attempt that does not take part waits until the checkpoint has completed or was aborted.
         """
         for reader in self._readers:
@@ -390,7 +390,7 @@ class SplitEnumerator:
         self._turns.clear()
 
     def set_parallelism(self, parallelism: int) -> None:
-        """Set the subtasks of the rescaled vertex, which have no requests yet; `restore` must follow."""
+        """Set the subtasks of the rescaled vertex, which have no requests yet. `restore` must follow."""
         self._readers = [_Reader() for _ in range(parallelism)]
         self._turns.clear()
 
@@ -498,7 +498,7 @@ class SplitEnumerator:
         return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
 
     def _next_turn(self) -> int | None:
-        """The waiting reader that gets the next split; `None` if there is no split for any of them."""
+        """Return the waiting reader that gets the next split, or `None` if there is no split for any of them."""
         if self._turns and self._unassigned:
             return self._turns.popitem(last=False)[0]
         for subtask in self._returned:
@@ -508,7 +508,7 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """Take the reader's next reserved split, with its number; else the first unassigned one, with a new number."""
+        """Remove and return the reader's next reserved split, or else the first unassigned split, with its number."""
         reserved = self._returned.get(subtask)
         if reserved is None:
             self._handed_out += 1
@@ -543,8 +543,9 @@ def _decode(data: bytes) -> SplitEnumeratorState:
 class SplitAssignmentTracker:
     """Tracks the splits assigned since each checkpoint, by subtask (Flink's SplitAssignmentTracker).
 
-    A split that a reader got before its part in a completed checkpoint is in that checkpoint as the reader's state;
-    splits that it got since are known only here, and are taken back when the subtask restarts from the checkpoint.
+    A split that a reader received before its part in a completed checkpoint is in that checkpoint as the reader's
+    state. Splits that it received later are known only here, and are taken back when the subtask restarts from the
+    checkpoint.
     """
 
     def __init__(self) -> None:
@@ -555,16 +556,16 @@ class SplitAssignmentTracker:
         self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
-        """Record a checkpoint: the splits assigned so far belong to it, should it complete."""
+        """Record a checkpoint: the splits assigned so far belong to it if it completes."""
         self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
 
     def on_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Forget the splits up to this checkpoint, which the readers' states contain."""
+        """Remove the splits up to this checkpoint, which the readers' states contain."""
         for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
             del self._by_checkpoint[each]
 
     def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[NumberedSplit, ...]:
-        """Remove and return the splits assigned after the restored checkpoint (`None`: all), in order."""
+        """Remove and return the splits assigned after the restored checkpoint (`None`: all splits), in order."""
         since = [
             assignments
             for checkpoint_id, assignments in sorted(self._by_checkpoint.items())

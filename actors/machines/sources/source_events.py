@@ -21,7 +21,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesReset:
-    """All readers restart, from the states of a checkpoint or, without any, from the beginning."""
+    """All readers restart, from the states of a checkpoint or, without a checkpoint, from the beginning."""
 
     states: tuple[OperatorCoordinatorState, ...] = ()
 
@@ -37,7 +37,7 @@ class AttemptEnded:
 class SubtaskReset:
     """The next attempt of one subtask begins from this checkpoint or, with `None`, from the beginning.
 
-    Sent if only the region of a failed task restarts; if the whole job restarts, `SourcesReset` is sent.
+    Sent if only the region of a failed task restarts. If the whole job restarts, `SourcesReset` is sent.
     """
 
     vertex_id: JobVertexId

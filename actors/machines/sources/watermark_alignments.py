@@ -1,9 +1,9 @@
 """The alignment of event time between the sources of a job, on the JobMaster's side.
 
-Readers report their watermarks; a group's minimum over them plus the allowed drift of each source is the limit for its
-readers. At intervals they are sent new limits. The group waits for a reader that has not reported yet or is starting
-again, but not for one that is idle or has read all its data. Follows Flink's SourceCoordinator with its combined
-watermark, except that Flink does not wait for the first report of a reader.
+Readers report their watermarks. The minimum over a group plus the allowed drift of a source is the limit for the
+source's readers, which are sent new limits at intervals. The group waits for a reader that has not reported yet or is
+restarting, but not for a reader that is idle or has read all its data. Follows Flink's SourceCoordinator with its
+combined watermark, except that Flink does not wait for the first report of a reader.
 
 Not here: how a reader uses its limit, and the current attempts of subtasks.
 """
@@ -31,7 +31,7 @@ _NOT_ALIGNED = Ignore(reason="the attempt has no aligned source")
 @trace_tag("state.aligned_reader")
 @dataclass(slots=True)
 class _Reader:
-    """A subtask of an aligned source: its attempt, if that has reported, and the last limit that it was sent."""
+    """A subtask of an aligned source: its attempt, if the attempt has reported, and the last limit sent to it."""
 
     max_drift_ms: int
     attempt: ExecutionAttemptId | None = None
@@ -56,11 +56,11 @@ class _Group:
     interval_ms: int
     readers: dict[tuple[JobVertexId, int], _Reader] = field(default_factory=dict)
     is_due: bool = False
-    """True if a timer runs: something has changed since the limits were sent."""
+    """True while a timer runs, because something has changed since the limits were sent."""
 
     @property
     def watermark_ms(self) -> int:
-        """The least watermark of the readers that are waited for; `WATERMARK_MAX` if there are none."""
+        """The lowest watermark of the readers for which the group waits, or `WATERMARK_MAX` if there are none."""
         return min((each.watermark_ms for each in self.readers.values() if each.is_waited_for), default=WATERMARK_MAX)
 
 
@@ -117,7 +117,7 @@ class WatermarkAlignments:
         vertex_id, subtask, _ = vertex_subtask_and_number(attempt, self._job_id)
         group = self._of_vertex.get(vertex_id)
         reader = None if group is None else group.readers[vertex_id, subtask]
-        # One that has read all its data stays at the end, until another attempt replaces it.
+        # A reader that has read all its data stays at the end until another attempt replaces it.
         if group is None or reader is None or reader.attempt != attempt or reader.watermark_ms == WATERMARK_MAX:
             return [_NOT_ALIGNED]
         return self._begin(group, [reader])
@@ -148,7 +148,7 @@ class WatermarkAlignments:
 
 
 def _allowed_ms(watermark_ms: int, reader: _Reader) -> int:
-    """The latest watermark up to which a reader may read; the least one while any reader has to report first."""
+    """Return the watermark up to which a reader may read, or `WATERMARK_MIN` while any reader has to report first."""
     if watermark_ms == WATERMARK_MIN:
         return WATERMARK_MIN
     return min(WATERMARK_MAX, watermark_ms + reader.max_drift_ms)

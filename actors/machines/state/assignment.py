@@ -1,8 +1,9 @@
 """Assigns the state of a checkpoint to subtasks (Flink's StateAssignmentOperation).
 
-State belongs to operators, not to the chains or vertices in which they run. At the parallelism of the checkpoint each
-subtask gets its own state back. At another one, keyed state goes to every subtask whose key groups overlap with it, and
-the subtask reads only its own rows; the lists of operator state are redistributed. Watermarks: see `watermarks`.
+State belongs to operators, not to the chains or vertices in which they run. If the parallelism is that of the
+checkpoint, each subtask gets its own state back. Otherwise keyed state goes to every subtask whose key groups overlap
+with it, and the subtask reads only its own rows; the lists of operator state are redistributed. Watermarks: see
+`watermarks`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class StateAssignment:
     """The state from which a job starts.
 
     `states` is by vertex and subtask, without subtasks that have no state. `coordinators` are the states of operator
-    coordinators, by current ids. `max_parallelism` is that of vertices that adopt the number of key groups from the
+    coordinators, by current ids. `max_parallelism` has the vertices that adopt the number of key groups from the
     checkpoint. `non_restored` are operators whose state is dropped.
     """
 
@@ -48,11 +49,11 @@ class StateAssignment:
 def assign(
     checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex], *, allow_non_restored_state: bool = False
 ) -> StateAssignment:
-    """Assign each subtask of the job its state; operators that the checkpoint does not have start empty.
+    """Assign each subtask of the job its state. Operators that the checkpoint does not have start empty.
 
     Raises:
         RescaleNotSupportedError: an operator cannot have its parallelism or its number of key groups.
-        StateWithoutOperatorError: state of the checkpoint has no operator any more, and that is not allowed.
+        StateWithoutOperatorError: the job lacks an operator for some state, and that is not allowed.
     """
     vertices = tuple(vertices)
     checkpoint = under_current_ids(checkpoint, vertices)
@@ -144,7 +145,7 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
 def _watermarks(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: tuple[JobVertex, ...]
 ) -> Iterator[tuple[tuple[JobVertexId, int], OperatorSubtaskState]]:
-    """The watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
+    """Yield the watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
     coordinated = {each.operator_id for each in checkpoint.coordinator_states}
     sources = sources_of(vertices)
     for vertex in vertices:
@@ -180,13 +181,13 @@ def _left_over(
 
 
 def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:
-    """The schemas of keyed state that the checkpoint records, by current ids."""
+    """Return the schemas of keyed state that the checkpoint records, by current ids."""
     ids = current_ids(vertices)
     return {ids.get(each.operator_id, each.operator_id): each.state_schema for each in checkpoint.operators}
 
 
 def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorState]]) -> int:
-    """The number of key groups of the vertex; with keyed state it is that of the checkpoint."""
+    """Return the number of key groups of the vertex. With keyed state it is that of the checkpoint."""
     max_parallelism = vertex.max_parallelism
     for operator, state in sorted(own, key=lambda each: each[1].is_keyed):
         label = f"{operator.name} ({operator.ref.uid})"
@@ -206,10 +207,10 @@ def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorS
 
 
 class _Redistribution:
-    """The redistribution of one operator's state to its subtasks.
+    """Redistributes one operator's state to its subtasks.
 
-    If the parallelism changes, `exclusive` files are assigned with keyed state only: others are referred to by elements
-    of lists.
+    If the parallelism changes, `exclusive` files are assigned with keyed state only: elements of lists refer to the
+    other files.
     """
 
     def __init__(
@@ -263,10 +264,10 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
 
 
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
-    """The checkpoint with state under the operators' current ids instead of ids that users have set (`set_uid_hash`).
+    """Return the checkpoint with the operators' current ids in place of ids that users have set (`set_uid_hash`).
 
-    So uids can be given to a program that was run without: Flink's user-defined operator ids. If the checkpoint lacks
-    such an id, the operator's own id is used.
+    This way, uids can be added to a program that ran without them (Flink's user-defined operator ids). If the
+    checkpoint lacks an id that was set, the operator's own id is used.
     """
     current = current_ids(vertices)
     if not current:
@@ -283,7 +284,7 @@ def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVer
 
 
 def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
-    """The current ids, by those that users have set."""
+    """Return the current ids, by the ids that users have set."""
     return {
         operator.user_defined_operator_id: operator.operator_id
         for vertex in vertices

@@ -30,7 +30,7 @@ def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHand
 
 
 def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveStateHandle]:
-    """The state of a subtask that belongs to one checkpoint alone."""
+    """Yield the state of a subtask that belongs to one checkpoint only."""
     for operator in snapshot.operators if snapshot else ():
         yield from operator.exclusive
 
@@ -38,7 +38,7 @@ def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveSta
 def with_shared_state(
     snapshot: TaskStateSnapshot | None, replacement: Callable[[SharedStateHandle], SharedStateHandle]
 ) -> TaskStateSnapshot | None:
-    """The snapshot with each handle of shared state replaced by `replacement(handle)`."""
+    """Return the snapshot with each handle of shared state replaced by `replacement(handle)`."""
     if snapshot is None or not any(operator.shared for operator in snapshot.operators):
         return snapshot
     operators = tuple(
@@ -53,7 +53,7 @@ def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | N
 
 
 def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHandle]:
-    """The shared state of a whole checkpoint by its id: subtasks may refer to the same state."""
+    """Return the shared state of a whole checkpoint by its id, because subtasks may refer to the same state."""
     return {handle.state_id: handle for snapshot in snapshots(checkpoint) for handle in shared_state(snapshot)}
 
 
@@ -62,7 +62,7 @@ def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateH
 
 
 def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedBatch]:
-    """The rows that sinks had staged and not yet published when the checkpoint was taken."""
+    """Yield the output that sinks had staged but not yet published when the checkpoint was taken."""
     for snapshot in snapshots(checkpoint):
         for operator in snapshot.operators if snapshot else ():
             for state in operator.operator_state:
@@ -75,7 +75,7 @@ def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedB
 
 
 def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
-    """The bytes of state of each operator in a checkpoint; an operator without state is left out."""
+    """Return how many bytes of state each operator has in a checkpoint, without operators that have no state."""
     sizes: dict[OperatorId, int] = {}
     counted_ids: set[str] = set()
     for snapshot in snapshots(checkpoint):
@@ -112,7 +112,7 @@ def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
 
 
 def with_paths(savepoint: CompletedCheckpoint, rename: Callable[[str], str]) -> CompletedCheckpoint:
-    """A savepoint with the paths of its files replaced by `rename(path)`, including those in the state of sinks."""
+    """Return a savepoint with the paths of its files replaced by `rename(path)`, including those in sink state."""
 
     def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
         return replace(
@@ -128,7 +128,7 @@ def with_paths(savepoint: CompletedCheckpoint, rename: Callable[[str], str]) -> 
 def with_operators(
     checkpoint: CompletedCheckpoint, change: Callable[[OperatorSubtaskState], OperatorSubtaskState]
 ) -> CompletedCheckpoint:
-    """A checkpoint with each operator state of each subtask replaced by `change(state)`."""
+    """Return a checkpoint with each operator state of each subtask replaced by `change(state)`."""
     return replace(
         checkpoint,
         task_states=tuple(
@@ -141,7 +141,7 @@ def with_operators(
 
 
 def _lists_renamed(lists: tuple[OperatorListState, ...], rename: Callable[[str], str]) -> tuple[OperatorListState, ...]:
-    """Only sinks store paths. Other elements are not decoded: a connector may have its own types."""
+    """Replace paths in the lists of sinks. Other elements are not decoded: connectors may have their own types."""
     return tuple(
         replace(each, elements=tuple(_element_renamed(element, rename) for element in each.elements))
         if each.name == COMMITTABLES
@@ -167,7 +167,7 @@ def _batch_renamed(batch: StagedBatch, rename: Callable[[str], str]) -> StagedBa
 
 
 def _committable(element: bytes) -> Value | None:
-    """Decode an element of a sink; `None` for a value of a connector that is not imported here."""
+    """Decode an element of a sink. Returns `None` for a value of a connector that is not imported here."""
     try:
         return decode(element)
     except DecodeError:

@@ -1,9 +1,9 @@
 """Assigns rows that an unaligned barrier has overtaken, as Flink does since 1.13.
 
-If the parallelism at both ends of an edge is unchanged, they are in flight again in the same place. If not, all of them
-arrive at the reader, including those that the producer still held. Keyed rows go to each subtask that may own some of
-their key groups, and which filters its own; others are distributed round-robin. On edges between neighbours and on
-broadcasts barriers overtake nothing, so there are no other cases.
+If the parallelism at both ends of an edge is unchanged, the rows are in flight again in the same channels. Otherwise
+all rows arrive at the reader, including the rows that the producer still held. Keyed rows go to each subtask that may
+own some of their key groups, and the subtask filters its own rows; other rows are distributed round-robin. On
+point-wise and broadcast edges barriers overtake nothing, so there are no other cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Place = tuple[JobVertexId, int]
 
 @dataclass(slots=True, kw_only=True)
 class InFlightState:
-    """The batches in flight at the subtasks of one operator, the head of a chain with this parallelism."""
+    """The in-flight batches at the subtasks of one operator, which was the head of a chain with this parallelism."""
 
     parallelism: int
     by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ def assign_in_flight(
     vertices: Iterable[JobVertex],
     max_parallelism: Mapping[JobVertexId, int],
 ) -> dict[Place, OperatorSubtaskState]:
-    """Assign each subtask its batches in flight; `max_parallelism` is that of vertices that adopt it.
+    """Assign each subtask its in-flight batches. `max_parallelism` has the vertices that adopt that of the checkpoint.
 
     Raises:
         RescaleNotSupportedError: the operator is chained or read differently than before.
@@ -72,7 +72,7 @@ class _Arrivals:
         self._turns: dict[tuple[JobVertexId, int], int] = {}
 
     def add(self, vertex: JobVertex, operator: Operator, in_flight: InFlightState) -> None:
-        """Assign the rows in flight at the head of a chain."""
+        """Assign the in-flight rows at the head of a chain."""
         if operator is not vertex.operators[0]:
             raise RescaleNotSupportedError(_moved(operator))
         for subtask, states in in_flight.by_subtask.items():

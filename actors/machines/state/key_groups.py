@@ -1,6 +1,6 @@
-"""Key groups: the units in which keyed state is owned and moved (Flink's KeyGroupRangeAssignment).
+"""Key groups: the units in which keyed state is owned and redistributed (Flink's KeyGroupRangeAssignment).
 
-A key always belongs to the same one of `max_parallelism` groups; the parallelism determines which subtask owns a group.
+A key always belongs to the same one of `max_parallelism` groups. The parallelism determines which subtask owns a group.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The default number of key groups: 1.5 times the parallelism, rounded up to a power of two, within bounds."""
+    """Return the default number of key groups: 1.5 times the parallelism, rounded up to a power of 2, within bounds."""
     minimum = parallelism + parallelism // 2
     rounded = 1 << (minimum - 1).bit_length()
     return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
 
 
 def key_group_of(key_hash: int, max_parallelism: int) -> int:
-    """The key group of a key. Hashes may be negative; Spark computes those of rows (`KeyGroups` of the bridge)."""
+    """Return the key group of a key. Hashes may be negative; Spark hashes the rows (`KeyGroups` of the bridge)."""
     return key_hash % max_parallelism
 
 
@@ -33,7 +33,7 @@ def owner(key_group: int, max_parallelism: int, parallelism: int) -> int:
 
 
 def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> KeyGroupRange:
-    """The key groups that a subtask owns: consecutive ones, at least one."""
+    """Return the key groups that a subtask owns: at least one, and consecutive."""
     assert 0 <= subtask < parallelism <= max_parallelism, (
         f"subtask {subtask} of {parallelism}, at most {max_parallelism}"
     )
@@ -43,7 +43,7 @@ def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> KeyGr
 
 
 def key_group_range(start: int, end: int) -> KeyGroupRange | None:
-    """The key groups from `start` to `end`, or `None` if empty. Raises `GraphError` if `start` is below 0."""
+    """Return the key groups from `start` to `end`, or `None` if empty. Raises `GraphError` if `start` is below 0."""
     if start < 0:
         raise GraphError(f"there are no key groups from {start} to {end}: the first one is 0")
     return KeyGroupRange(start=start, end=end) if start <= end else None
@@ -65,8 +65,8 @@ def intersection(left: KeyGroupRange, right: KeyGroupRange) -> KeyGroupRange | N
 class VertexParallelism:
     """The parallelism of a vertex and its bounds (Flink's VertexParallelismInformation).
 
-    The maximum parallelism is the number of key groups. A configured maximum stays; a derived one may be replaced by
-    that of the checkpoint from which the job starts.
+    The maximum parallelism is the number of key groups. A configured maximum is fixed; the maximum of the checkpoint
+    from which the job starts may replace a derived one.
     """
 
     parallelism: int
@@ -85,17 +85,17 @@ class VertexParallelism:
 
     @classmethod
     def of(cls, parallelism: int, configured_max: int | None = None) -> Self:
-        """Use the configured maximum, else the one derived from the parallelism."""
+        """Use the configured maximum, or else derive it from the parallelism."""
         bound = default_max_parallelism(parallelism) if configured_max is None else configured_max
         return cls(parallelism=parallelism, max_parallelism=bound, is_max_configured=configured_max is not None)
 
     def may_become(self, max_parallelism: int) -> bool:
-        """True if the maximum may be replaced by this one. Raises `GraphError` if it is out of bounds."""
+        """Return whether this maximum may replace the current one. Raises `GraphError` if it is out of bounds."""
         _check_max_parallelism(max_parallelism)
         return not self.is_max_configured
 
     def with_max_parallelism(self, max_parallelism: int) -> Self:
-        """Replace the maximum. Raises `GraphError` if it was configured, or if the new one is out of bounds."""
+        """Replace the maximum. Raises `GraphError` if it was configured, or if the new maximum is out of bounds."""
         if not self.may_become(max_parallelism):
             raise GraphError(
                 f"the maximum parallelism was set to {self.max_parallelism} and cannot become {max_parallelism}"

@@ -1,8 +1,8 @@
-"""Keyed state in a checkpoint: the rows of it that a subtask reads, and their metadata.
+"""Keyed state in a checkpoint: the rows that a subtask reads, and their metadata.
 
 A state may come in pieces, one from each subtask that had some of the subtask's key groups. If all rows of a piece
-belong to the subtask, later checkpoints refer to its files. If not, the other rows are filtered out, and the rest is
-written again with the first checkpoint: a subtask does not retain rows of others.
+belong to the subtask, later checkpoints refer to its files. Otherwise the rows of other subtasks are filtered out, and
+the remaining rows are written again with the first checkpoint, so that a subtask does not retain rows of others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StatePart:
     """Rows of one state, for results within `bounds`.
 
     Each handle is read for some key groups, or (`None`) as a whole. `written` has the handles if they contain only
-    these rows. It is `None` if they contain other rows, or the rows were `written_as` another schema: then the rows are
+    these rows. It is `None` if they contain other rows, or the rows were `written_as` another schema; the rows are then
     written again.
     """
 
@@ -52,7 +52,7 @@ class StatePart:
         return frozenset() if self.written is None else frozenset(each.state_id for each in self.written.handles)
 
     def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:
-        """The part without the rows of some handles; it must contain only rows of the subtask."""
+        """Return the part without the rows of some handles. The part must contain only rows of the subtask."""
         assert self.written is not None, "rows of others are filtered when they are read"
         remaining = tuple(handle for handle in self.written.handles if handle not in handles)
         return replace(
@@ -70,7 +70,7 @@ class RestoredKeyedState:
     parts: Mapping[str, tuple[StatePart, ...]] = field(default_factory=dict)
 
     def emitted_once(self) -> RestoredKeyedState:
-        """Return this state for results that are emitted only once: rows of emitted results are not needed then."""
+        """Return this state for results that are emitted only once, so that rows of emitted results are not needed."""
         return RestoredKeyedState(
             bounds=_emitted_once(self.bounds),
             parts={
@@ -83,7 +83,7 @@ class RestoredKeyedState:
 def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeyedState:
     """Collect the pieces of an operator's keyed state, without reading them.
 
-    If event time begins again, rows of any time are accepted. Restored results are not emitted again anyway, because
+    If event time begins again, rows of any time are accepted. Restored results are still not emitted again, because
     each part has its own bounds.
 
     Raises:
@@ -139,7 +139,7 @@ def keyed_state(
     bounds: ResultBounds = _NO_BOUNDS,
     in_savepoint: bool = False,
 ) -> OperatorSubtaskState:
-    """The keyed state of a subtask, whose rows are in `written`, each with its bounds; `bounds` are those of all."""
+    """Return the keyed state of a subtask: the rows `written`, each with its bounds, within `bounds` for all rows."""
     closed = tuple(
         ClosedTo(state_id=handle.state_id, closed_to_ms=each.closed_to_ms)
         for part, each in written.items()

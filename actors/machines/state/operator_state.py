@@ -1,7 +1,7 @@
 """Operator state: named lists, and their redistribution when the parallelism has changed.
 
 Follows Flink's RoundRobinOperatorStateRepartitioner. At an unchanged parallelism lists stay at their subtasks, except
-union state, which every subtask gets as a whole, and broadcast state that some subtasks lack.
+union state, which every subtask gets in full, and broadcast state that some subtasks lack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flykka.messages.wire.message import Value
 Element = TypeVar("Element", bound=Value)
 
 Lists = Sequence[OperatorListState]
-"""The lists of one subtask; two lists of one name come from two subtasks."""
+"""The lists of one subtask. Two lists of one name come from two subtasks."""
 
 
 def list_state(
@@ -30,10 +30,10 @@ def list_state(
 
 
 def elements_of(states: Iterable[OperatorSubtaskState], name: str, kind: type[Element]) -> list[Element]:
-    """The values of all lists of this name.
+    """Return the values of all lists of this name.
 
     Raises:
-        UnreadableStateError: an element is damaged, of an unknown version, or not of this kind.
+        UnreadableStateError: an element is damaged, of an unknown version, or not of this type.
     """
     return [
         _element(element, f"list {name!r} of operator {state.operator_id}", kind)
@@ -57,7 +57,7 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
 
 
 def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:
-    """Divide the lists of all former subtasks among `parallelism` new ones."""
+    """Divide the lists of all former subtasks among `parallelism` new subtasks."""
     assert parallelism > 0, f"parallelism {parallelism}"
     grouped = _ByMode.of(previous)
     if len(previous) == parallelism:
@@ -100,7 +100,7 @@ class _ByMode:
 def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[OperatorListState]]:
     result = [[each for each in lists if each.mode is not OperatorStateMode.UNION] for lists in previous]
     _union(grouped.union, result)
-    # A subtask that had finished has no state; the broadcast state of the others is the same everywhere.
+    # A subtask that had finished has no state, but the broadcast state is the same at all other subtasks.
     for name, lists in grouped.broadcast.items():
         for subtask, received in enumerate(result):
             if all(each.name != name for each in received):
@@ -109,7 +109,7 @@ def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[Operato
 
 
 def _split(lists_by_name: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
-    """Distribute the elements of each list evenly; the remainders of the lists go to the subtasks in turn."""
+    """Distribute the elements of each list evenly. The remainders of the lists go to the subtasks in turn."""
     parallelism, start = len(result), 0
     for lists in lists_by_name.values():
         share, more = divmod(sum(len(each.elements) for each in lists), parallelism)
@@ -120,7 +120,7 @@ def _split(lists_by_name: dict[str, list[OperatorListState]], result: list[list[
 
 
 class _Pieces:
-    """The elements of several lists in order, removed in runs; each run keeps the attributes of its list."""
+    """The elements of several lists in order, which are removed in runs. Each run keeps the attributes of its list."""
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
@@ -150,20 +150,20 @@ class Committable(Protocol):
 
     @property
     def checkpoint_id(self) -> int:
-        """The checkpoint for which it was prepared."""
+        """The checkpoint for which the output was prepared."""
 
 
 Piece = TypeVar("Piece", bound=Committable)
 
 
 class Committables(Generic[Piece]):
-    """Every snapshot has all `pending` output: output of an aborted checkpoint is committed with the next one."""
+    """The `pending` output, which every snapshot contains: after an abort it is committed with the next checkpoint."""
 
     def __init__(self) -> None:
         self.pending: tuple[Piece, ...] = ()
 
     def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
-        """Return the output that a complete checkpoint commits: its own, and that of earlier ones."""
+        """Return the output that a completed checkpoint commits: its own, and that of earlier checkpoints."""
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:

@@ -1,8 +1,8 @@
 """Changes of the schema of keyed state between two versions of a program.
 
-Values are matched by their names. A new one begins with null for existing keys, a removed one is dropped, and one with
-a wider type is widened. Nothing else may change: the types of keys determine the place of a row, and windows which rows
-belong together. Types are Spark DDL texts.
+Values are matched by their names. A new value begins with null for existing keys, a removed value is dropped, and a
+value with a wider type is widened. Nothing else may change: the types of keys determine the key group of a row, and
+windows determine which rows belong together. Types are Spark DDL texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 _DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-"""The digits of a decimal that holds all values of the integer type."""
+"""The number of decimal digits that hold all values of the integer type."""
 
 _TO_DOUBLE = ("tinyint", "smallint", "int")
 """The integers that a double represents exactly."""
@@ -34,17 +34,17 @@ def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def ddl_name(name: str) -> str:
-    """A name in DDL: ASCII identifiers unchanged, others in backticks."""
+    """Return a name in DDL: ASCII identifiers are unchanged, other names are in backticks."""
     return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
 def quoted(name: str) -> str:
-    """A name in backticks, which Spark's DDL needs for names that are not identifiers."""
+    """Return a name in backticks, which Spark's DDL needs for names that are not identifiers."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def columns_of(ddl: str) -> dict[str, str]:
-    """The columns of a DDL text from `columns_ddl`: types by name."""
+    """Parse a DDL text from `columns_ddl` into its columns: types by name."""
     columns: dict[str, str] = {}
     for column in _parts(ddl):
         match = _COLUMN.fullmatch(column)
@@ -54,21 +54,21 @@ def columns_of(ddl: str) -> dict[str, str]:
 
 
 def operator_state_text(operator_state: Iterable[OperatorStateSchema]) -> str:
-    """Lists of operator state as a text, for fingerprints."""
+    """Return lists of operator state as a text for fingerprints."""
     return "operator state: " + ", ".join(f"{each.name} {each.element} {each.mode}" for each in operator_state)
 
 
 def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
-    """True if both schemas name their values, so that these can be matched by name.
+    """Return whether both schemas name their values, so that the values can be matched by name.
 
-    Partial aggregates of an older version have no names: their schema must be unchanged. Rows are not partial
+    Partial aggregates of an older version have no names, so their schema must be unchanged. Rows are not partial
     aggregates.
     """
     return bool(was.merged_by) == bool(now.merged_by)
 
 
 def schema_mismatches(was: StateSchema, now: StateSchema) -> list[str]:
-    """List the changes that prevent stored state from being read with the current schema: a phrase each, with types."""
+    """List the changes that prevent reading stored state with the current schema, a phrase with types for each."""
     mismatches = [
         f"{what}: was `{old}`, is `{new}`"
         for what, old, new in (("keys", *_comparable_keys(was, now)), ("windows", was.windows, now.windows))
@@ -96,7 +96,7 @@ def _operator_state_mismatches(was: StateSchema, now: StateSchema) -> Iterator[s
 
 
 def changes(was: StateSchema, now: StateSchema) -> list[str]:
-    """List the values that are new, widened and dropped, if the state is compatible: a phrase each."""
+    """List the values that are new, widened and dropped, if the state is compatible, a phrase for each."""
     before, after = columns_of(was.columns), columns_of(now.columns)
     new = [f"{name} is new: null for existing keys" for name in after if name not in before]
     widened = [
@@ -108,12 +108,12 @@ def changes(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def has_changed(was: StateSchema, now: StateSchema) -> bool:
-    """True if stored values have other names, places or types than the current ones."""
+    """Return whether stored values have other names, positions or types than the current ones."""
     return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
 
 
 def is_same_or_wider(was: str, now: str) -> bool:
-    """True if every value of one type is one of the other."""
+    """Return whether every value of the type `was` is a value of the type `now`."""
     was, now = was.strip(), now.strip()
     if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
         return True
@@ -139,7 +139,7 @@ def is_same_or_wider(was: str, now: str) -> bool:
 
 
 def _comparable_keys(was: StateSchema, now: StateSchema) -> tuple[str, str]:
-    """The keys to compare: by name if rows are stored, which have keys as columns."""
+    """Return the keys to compare: by name if rows are stored, which have keys as columns."""
     types = tuple(", ".join(columns_of(each.keys).values()) for each in (was, now))
     if types[0] == types[1] and (was.merged_by or not was.windows):
         return "", ""
@@ -152,7 +152,7 @@ def _is_wider_field(was: str, now: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split a text at its commas, except those in brackets and in quotes."""
+    """Split a text at its commas, except commas in brackets or quotes."""
     depth, start, is_quoted = 0, 0, False
     for place, sign in enumerate(text):
         if sign == "`":

@@ -1,11 +1,12 @@
-"""The keyed state of an operator, as values: segments of immutable rows, and their places in checkpoint storage.
+"""The keyed state of an operator, as values: segments of immutable rows, and their locations in checkpoint storage.
 
 Independent of the data plane: a frame is any object that can read a segment. A segment is never changed; many segments
 are merged into one that replaces them.
 
-A handle is reused only when a checkpoint that contains it is known to be complete, as in Flink: files that an aborted
-checkpoint has written are deleted with it. And only as a whole: if only some of its segments were merged into a new
-one, their rows would be in two handles. So segments that are written together are merged together.
+A handle is reused only when a checkpoint that contains it is known to be complete, as in Flink, because files that an
+aborted checkpoint has written are deleted with it. A handle is only reused as a whole: if only some of its segments
+were merged into a new one, their rows would be in two handles. So segments that are written together are merged
+together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The place of segments in checkpoint storage; `checkpoint_id` is `None` once that checkpoint is complete."""
+    """The location of segments in checkpoint storage. `checkpoint_id` is `None` once that checkpoint is complete."""
 
     handles: tuple[SharedStateHandle, ...]
     checkpoint_id: int | None
@@ -30,10 +31,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultBounds:
-    """The results for which rows of state are not needed any more, and those that already include the rows.
+    """The results for which rows of state are no longer needed, and the results that already include the rows.
 
     Rows are needed only for results later than `closed_to_ms`. Results up to `emitted_to_ms` were emitted with these
-    rows. `None` is no bound. If results are emitted once, both are the same.
+    rows. `None` means no bound. If results are emitted only once, both bounds are equal.
     """
 
     closed_to_ms: int | None = None
@@ -41,19 +42,19 @@ class ResultBounds:
 
 
 def latest(*bounds: int | None) -> int | None:
-    """Return the greatest of some bounds; `None` if all are `None`."""
+    """Return the latest of some bounds, or `None` if all are `None`."""
     return max((bound for bound in bounds if bound is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment(Generic[Frame]):
-    """Rows of state; `level` counts how often they were merged.
+    """Rows of state. `level` counts how often they were merged.
 
-    If state is divided by event time, its rows have times from `first_ms` to `last_ms`, and are needed only for results
-    later than `closed_to_ms`; `None` if no result of these rows was closed, fired or not, when they arrived. If late
-    rows cause results to be emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment. If
-    newer rows of a key replace older ones, `version` is that of the newest in the segment. If keys have timers,
-    `first_timers_ms` are the first by event time and by processing time.
+    If state is divided by event time, the rows have times from `first_ms` to `last_ms`, and are needed only for results
+    later than `closed_to_ms`, which is `None` if none of their results was closed, fired or not, when they arrived. If
+    late rows cause results to be emitted again, the results up to `emitted_to_ms` were emitted with the rows of this
+    segment. If newer rows of a key replace older ones, `version` is that of the newest row in the segment. If keys have
+    timers, `first_timers_ms` are the first timers by event time and by processing time.
     """
 
     batch_id: BatchId
@@ -70,16 +71,16 @@ class Segment(Generic[Frame]):
 
     @property
     def is_durable(self) -> bool:
-        """True if a complete checkpoint has it."""
+        """True if a completed checkpoint contains the segment."""
         return self.written is not None and self.written.checkpoint_id is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Generic[Frame]):
-    """A segment to read: its rows from `from_ms` and before `until_ms`; `None` if that excludes no row.
+    """A segment to read: its rows from `from_ms` and before `until_ms`. `None` means that the bound excludes no row.
 
-    Its rows are for results later than `closed_to_ms`; `None` is no bound. Results up to `emitted_to_ms` already
-    include its rows, and are emitted again only for rows of other segments.
+    The rows are for results later than `closed_to_ms` (`None`: no bound). Results up to `emitted_to_ms` already include
+    the rows, and are emitted again only for rows of other segments.
     """
 
     segment: Segment[Frame]
@@ -112,7 +113,7 @@ class Segments(Generic[Frame]):
         self._live.append(segment)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """The bound of a segment whose rows arrived when results up to `closed_to_ms` were closed."""
+        """Return the bound of a segment whose rows arrived when results up to `closed_to_ms` were closed."""
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
@@ -122,11 +123,11 @@ class Segments(Generic[Frame]):
         return Reading(segment=segment, closed_to_ms=segment.closed_to_ms)
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
-        """Return the segments that no complete checkpoint has, in parts to write separately: one for each level.
+        """Return the segments that no completed checkpoint contains, in parts to write separately: one for each level.
 
-        The segments of a part have the same bounds: so they are merged, or fire, at the same time as all similar ones.
-        Segments that are being merged form their own parts. With `everything` segments of complete checkpoints are
-        included.
+        The segments of a part have the same bounds, so that they are merged, or fire, at the same time as similar
+        segments. Segments that are being merged form their own parts. With `everything` segments of completed
+        checkpoints are included.
         """
         parts: dict[tuple[ResultBounds, int, bool, bool], list[Reading[Frame]]] = {}
         for segment in self._live:
@@ -137,7 +138,7 @@ class Segments(Generic[Frame]):
         return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (bounds, *_), readings in parts.items())
 
     def durable(self) -> dict[Written, ResultBounds]:
-        """Return the segments that a complete checkpoint has, with their bounds."""
+        """Return the segments that a completed checkpoint contains, with their bounds."""
         return {
             segment.written: self.bounds(segment)
             for segment in self._live
@@ -145,9 +146,10 @@ class Segments(Generic[Frame]):
         }
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
-        """The segments to merge, of the lowest level with enough segments, so that each row is merged only a few times.
+        """Return the segments to merge: of the lowest level with enough segments, so that each row is merged only a few
+        times.
 
-        They are all for the same results.
+        All of them are for the same results.
         """
         alike: dict[tuple[int, ResultBounds], list[Segment[Frame]]] = {}
         for segment in filter(self.may_merge, self._live):
@@ -159,25 +161,25 @@ class Segments(Generic[Frame]):
         return tuple(lowest)
 
     def may_merge(self, segment: Segment[Frame]) -> bool:
-        """True if a segment may be merged with others; the answer for a segment never changes."""
+        """Return whether a segment may be merged with others. The result for a segment never changes."""
         return True
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
-        """Mark the segments as being merged until `replace_merged` is called; only one merge runs at a time."""
+        """Mark the segments as being merged until `replace_merged` is called. Only one merge runs at a time."""
         assert not self._merging, "one merge runs at a time"
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
-        """True if no other live segment has an older version."""
+        """Return whether no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
         ids = {segment.batch_id for segment in segments}
         return all(segment.version > newest for segment in self._live if segment.batch_id not in ids)
 
     def replace_merged(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
-        """Replace merged segments by the result; `None` if it has no rows.
+        """Replace merged segments by the result, which is `None` if it has no rows.
 
-        The times of a segment's first and last row are only bounds, because its batch may contain a part of the rows
-        that they were computed from.
+        The times of a segment's first and last row are only bounds, because its batch may contain only some of the rows
+        from which they were computed.
         """
         old_ids, self._merging = {segment.batch_id for segment in old}, frozenset()
         self._live = [segment for segment in self._live if segment.batch_id not in old_ids]
@@ -187,14 +189,14 @@ class Segments(Generic[Frame]):
             self._live.append(merged)
 
     def mark_written(self, batch_ids: Sequence[BatchId], written: Written) -> None:
-        """Record the place of segments in checkpoint storage; segments that no longer exist are skipped."""
+        """Record the location of segments in checkpoint storage. Segments that no longer exist are skipped."""
         ids = frozenset(batch_ids)
         self._live = [
             replace(segment, written=written) if segment.batch_id in ids else segment for segment in self._live
         ]
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Make the segments written for a complete checkpoint durable."""
+        """Make the segments written for a completed checkpoint durable."""
         self._live = [
             replace(segment, written=replace(segment.written, checkpoint_id=None))
             if segment.written is not None and segment.written.checkpoint_id == checkpoint_id

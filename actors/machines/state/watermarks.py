@@ -1,13 +1,13 @@
-"""The watermarks of a checkpoint: rows that were late before a restart are late after it.
+"""The watermarks of a checkpoint, so that rows that were late before a restart are late after it.
 
-Every task stores its watermark at the barrier: a task that generates watermarks those of its generators, any other that
-of its inputs. Both are needed. The watermarks of the sources do not determine those of inputs: idle channels
-lagged, and rows that an unaligned barrier has overtaken come before any watermark. Sources send their watermarks again,
-in band, before any row: without them the minimum over the channels could not grow.
+Every task stores its watermark at the barrier: a task that generates watermarks stores those of its generators, any
+other task stores that of its inputs. Both are needed. The watermarks of the sources do not determine those of inputs:
+idle channels lagged, and rows that an unaligned barrier has overtaken come before any watermark. Sources send their
+watermarks again, in band, before any row, because otherwise the minimum over the channels could not grow.
 
-A watermark holds while the sources from which it comes continue from their positions. If one of them was not in the
-checkpoint, event time begins again downstream of it. Flink stores no watermarks, except in SQL windows, whose minimum
-over the former subtasks is used here as well when the parallelism has changed.
+A watermark is valid while the sources from which it comes continue from their positions. If one of these sources was
+not in the checkpoint, event time begins again downstream of it. Flink stores no watermarks, except in SQL windows. When
+the parallelism has changed, the minimum over the former subtasks is used, as in Flink's SQL windows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEGINS_AGAIN = WatermarkState(watermark_ms=WATERMARK_MIN)
 
 
 def watermark_states(vertex: JobVertex, watermark: WatermarkState) -> Iterator[OperatorSubtaskState]:
-    """The watermark as state of the operators that use it; the end of event time is not stored."""
+    """Yield the watermark as state of the operators that use it. The end of event time is not stored."""
     if WATERMARK_MIN < watermark.watermark_ms < WATERMARK_MAX:
         for place, operator in enumerate(vertex.operators):
             if place == 0 or operator.kind.uses_event_time:
@@ -37,26 +37,26 @@ def watermark_states(vertex: JobVertex, watermark: WatermarkState) -> Iterator[O
 
 
 def restored_watermark(restore: TaskStateSnapshot | None) -> WatermarkState:
-    """The watermark with which a task begins: the least of its operators, because they may be chained differently."""
+    """Return the initial watermark of a task: the lowest of its operators, because they may be chained differently."""
     states = () if restore is None else restore.operators
     watermarks = (state.watermark for state in states if state.watermark is not None)
     return min(watermarks, key=lambda each: each.watermark_ms, default=BEGINS_AGAIN)
 
 
 def restored_input_watermark_ms(descriptor: TaskDeploymentDescriptor) -> int:
-    """The watermark with which the inputs of a task begin; unused if the task generates its own."""
+    """Return the watermark with which the inputs of a task begin. Unused if the task generates its own watermarks."""
     if descriptor.vertex.operators[0].kind.makes_watermarks:
         return WATERMARK_MIN
     return restored_watermark(descriptor.restore).watermark_ms
 
 
 def begins_again(states: Iterable[OperatorSubtaskState]) -> bool:
-    """True if an operator has state, but its event time does not hold any more."""
+    """Return whether an operator has state, but its event time begins again."""
     return any(state.watermark == BEGINS_AGAIN for state in states)
 
 
 def sources_of(vertices: Iterable[JobVertex]) -> dict[JobVertexId, frozenset[OperatorId]]:
-    """The sources of the rows of each vertex; `vertices` are in topological order."""
+    """Return the sources of the rows of each vertex. `vertices` are in topological order."""
     sources: dict[JobVertexId, frozenset[OperatorId]] = {}
     for vertex in vertices:
         own = [each.operator_id for each in vertex.operators if each.kind is OperatorKind.SOURCE]
@@ -68,7 +68,7 @@ def sources_of(vertices: Iterable[JobVertex]) -> dict[JobVertexId, frozenset[Ope
 def assigned_watermarks(
     former: Mapping[int, WatermarkState], old_parallelism: int, parallelism: int, *, continues: bool
 ) -> Iterator[tuple[int, WatermarkState]]:
-    """The watermark of each subtask of an operator, from the former subtasks' watermarks."""
+    """Yield the watermark of each subtask of an operator, from the watermarks of the former subtasks."""
     if not continues:
         yield from ((subtask, BEGINS_AGAIN) for subtask in range(parallelism) if former)
     elif parallelism == old_parallelism:

@@ -1,10 +1,10 @@
 """The state of a window operator: segments by pane (`event_time_windows.py`), and the bounds that firing moves.
 
-Windows that start at `emitted_to_ms` or before have fired. Those that start at `closed_to_ms` or before are closed.
-Without allowed lateness both are the same; otherwise windows between the two are retained, and fire again when late
-rows arrive. A segment may still contain rows that are in no later window, which are filtered when it is read; a segment
-with only such rows is dropped. `closed_to_ms` of a segment is the start of the last window that was closed when its
-rows arrived, and `emitted_to_ms` that of the last one that has fired with them.
+Windows that start at `emitted_to_ms` or before have fired. Windows that start at `closed_to_ms` or before are closed.
+Without allowed lateness both bounds are equal; otherwise windows between the two are retained, and fire again when late
+rows arrive. A segment may still contain rows that are in no later window; they are filtered when the segment is read. A
+segment with only such rows is dropped. A segment's `closed_to_ms` is the start of the last window that was closed when
+its rows arrived, and `emitted_to_ms` the start of the last window that has fired with them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from flykka.messages.wire.ids import BatchId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFiring(Generic[Frame]):
-    """Readings for the windows that fire, and the segments that are not needed any more afterwards.
+    """Readings for the windows that fire, and the segments that are no longer needed afterwards.
 
-    The windows that fire start at `to_ms` or before: for each key, those with a row that was in no earlier firing.
+    The windows that fire start at `to_ms` or before: for each key, the windows with a row that was in no earlier
+    firing.
     """
 
     readings: tuple[Reading[Frame], ...]
@@ -40,10 +41,10 @@ class WindowSegments(Segments[Frame]):
         self._windows = windows
 
     def fire(self, watermark_ms: int) -> WindowFiring[Frame]:
-        """Move the bounds to a watermark; the windows between the old and the new bound fire, if there are any.
+        """Move the bounds to a watermark, and fire the windows between the old and the new bound, if there are any.
 
-        So do earlier windows with late rows. The bounds move even if no window fires: whether a row is late must not
-        depend on earlier rows.
+        Earlier windows with late rows fire, too. The bounds move even if no window fires, because whether a row is late
+        must not depend on earlier rows.
         """
         to_ms = self._emitted_at(watermark_ms)
         if to_ms is None:
@@ -61,13 +62,13 @@ class WindowSegments(Segments[Frame]):
         return WindowFiring(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """The start of the last window that is closed at a watermark, fired or not; `None` if no window is."""
+        """Return the start of the last window that is closed at a watermark, fired or not; `None` if no window is."""
         if watermark_ms == WATERMARK_MIN:
             return self.closed_to_ms
         return latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
 
     def is_late(self, segment: Segment[Frame]) -> bool:
-        """True if a segment has rows for windows that have fired without them, and are still retained."""
+        """Return whether a segment has rows for windows that have fired without them and are still retained."""
         emitted = self.emitted_to_ms
         return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
@@ -77,7 +78,7 @@ class WindowSegments(Segments[Frame]):
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return the starts of the last closed window, and of the last that has fired with all rows."""
+        """Return the starts of the last closed window, and of the last window that has fired with all rows."""
         return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
@@ -101,7 +102,7 @@ class WindowSegments(Segments[Frame]):
         return self.closed_to_ms is None or segment.last_ms >= self._windows.next_start(self.closed_to_ms)
 
     def _emitted_before(self, news: Sequence[Segment[Frame]]) -> int | None:
-        """The start of the last window before all that fire."""
+        """Return the start of the last window before all windows that fire."""
         if self.emitted_to_ms is None:
             return None
         # A window that ends before the first late row does not fire again.
@@ -109,7 +110,7 @@ class WindowSegments(Segments[Frame]):
         return latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
 
     def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
-        """All rows for the windows that start after `after_ms`, up to `to_ms`."""
+        """Return all rows for the windows that start after `after_ms`, up to `to_ms`."""
         bounds = ((segment, latest(self._closed_to(segment), after_ms)) for segment in self._live)
         return tuple(
             self._reading(segment, bound, self._windows.end_of_last(to_ms))
@@ -132,7 +133,7 @@ class WindowSegments(Segments[Frame]):
         return latest(self.closed_to_ms, segment.closed_to_ms)
 
     def _emitted_to(self, segment: Segment[Frame]) -> int | None:
-        """The start of the last window that has fired with all rows that the segment has for it."""
+        """Return the start of the last window that has fired with all rows that the segment has for it."""
         bound, emitted = latest(self._closed_to(segment), segment.emitted_to_ms), self.emitted_to_ms
         is_later = emitted is not None and segment.first_ms >= self._windows.end_of_last(emitted)
         return latest(bound, emitted) if is_later else bound

@@ -1,9 +1,9 @@
 """The environment of the actors of a fork: stand-ins for actors that are not replayed, messages from outside, and time.
 
-A fork runs the turns of the replayed actors itself. Three inputs come from the record as long as they fit: messages
+A fork itself runs the turns of the replayed actors. Three inputs come from the record as long as they fit: messages
 from outside of all turns (and from boundaries before the fork), outcomes of blocking work, and the turns of each actor
-that is not replayed. A message that does not fit gets no answer, which is reported; blocking work that was not recorded
-is answered by the caller's function.
+that is not replayed. A message that does not fit gets no reply, which is reported. For blocking work that was not
+recorded, the caller's function returns the result.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.engine import ReplayEngine
 
 UnrecordedWork = Callable[[BlockingWork, Callable[[], object]], object]
-"""Returns the result of blocking work that was not recorded, given its description and the call; or it raises."""
+"""A function that returns the result of unrecorded blocking work, given its description and the call, or raises."""
 
 Tell = Callable[..., object]
-"""Delivers a message, with `first=True` ahead of all waiting ones."""
+"""A function that delivers a message, with `first=True` ahead of all waiting messages."""
 _LOOKS_AHEAD = 16
 
 
@@ -50,9 +50,9 @@ class ForkEnvironment:
     """The live side of one fork.
 
     Args:
-        engine: has replayed everything before the fork; the remaining records are taken from it.
-        number: of the turn at which the fork starts.
-        unrecorded: returns the results of unrecorded blocking work; None for no answer.
+        engine: has replayed everything before the fork. The remaining records are taken from it.
+        number: the number of the turn at which the fork starts.
+        unrecorded: returns the results of unrecorded blocking work; None for no result.
         paced: the functions of such work that take as long as in the recording; others take no time.
     """
 
@@ -64,7 +64,7 @@ class ForkEnvironment:
         paced: Container[str] = (),
     ) -> None:
         self.silent: dict[str, str] = {}
-        """Actors with a message that got no answer, by path, with the first such message."""
+        """The actors with a message that got no reply, by path, with the first such message."""
         self._engine = engine
         self._system = engine.system
         self._number = number
@@ -87,12 +87,12 @@ class ForkEnvironment:
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
-        """Put into the mailboxes the messages in flight at the fork, from or to actors that are not replayed."""
+        """Put the messages in flight at the fork, from or to actors that are not replayed, into the mailboxes."""
         for turn in self.recorded.in_flight:
             self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule the messages from outside and those that the stand-ins send to themselves."""
+        """Schedule the messages from outside, and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
         self._upcoming = deque(self.recorded.from_outside)
@@ -100,20 +100,20 @@ class ForkEnvironment:
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
-        """Call after this virtual time, at once if it is 0."""
+        """Call after this virtual time, or at once if it is 0."""
         if late_ms == 0:
             call()
         else:
             self._system.clock.schedule(self._system.clock.now_ms() + late_ms, call)
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Create a stand-in for an actor that is not replayed; called in its first turn."""
+        """Create a stand-in for an actor that is not replayed. Called in its first turn."""
         stand_in = self._stand_in(actor)
         stand_in.create()
         stand_in.schedule_own()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Answer blocking work of an actor with the recorded outcome, or with the result of `unrecorded`."""
+        """Complete blocking work of an actor with the recorded outcome, or with the result of `unrecorded`."""
         if not isinstance(work, Pipe):
             self._system.schedule.execute(work)
             return
@@ -151,7 +151,7 @@ class ForkEnvironment:
         return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """Return the index of the runnable that ran next in the recording; None if unknown."""
+        """Return the index of the runnable that ran next in the recording, or None if unknown."""
         return self.schedule.choose(ready)
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
@@ -223,7 +223,7 @@ class ForkEnvironment:
 
 
 def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
-    """Put a message into a mailbox, `first` ahead of all others."""
+    """Put a message into a mailbox. `first` puts it ahead of all others."""
     if isinstance(entry, SignalEnvelope):
         mailbox.put_signal(entry)
     elif first and not mailbox.closed:
@@ -239,7 +239,7 @@ def deliver_nothing(*, first: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An action at the time at which turn `sequence` would come."""
+    """An action at the time at which turn `sequence` would start."""
 
     sequence: int
     call: Callable[[], object]
@@ -251,8 +251,8 @@ class Due:
 class RecordedSchedule:
     """Chooses the ready actor whose next recorded turn was the earliest.
 
-    The position of an actor in the record is found by the messages it handles; a message that was not recorded does not
-    move it.
+    The position of an actor in the record is derived from the messages that it handles. A message that was not recorded
+    does not change it.
 
     Args:
         turns: the recorded turns of each actor, in order.
@@ -297,7 +297,7 @@ FromOutside = Turn | Killed | Spawned
 
 @dataclass(slots=True)
 class Outcome:
-    """Outcome of blocking work: `turn` delivered it, `delay_ms` after the work was started while handling `heard`."""
+    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work started in the turn of `heard`."""
 
     work: object
     heard: object
@@ -309,7 +309,7 @@ class RecordedEvents:
     """The records from the fork on, by kind of input.
 
     Args:
-        records: from the turn at which the fork starts.
+        records: the records from the turn at which the fork starts.
         is_boundary: returns True if an actor is not replayed, as far as known.
         is_waiting: returns True if the message of a turn is already in its actor's mailbox.
     """
@@ -318,12 +318,12 @@ class RecordedEvents:
         self, records: Iterable[Record], is_boundary: Callable[[Ref], bool], is_waiting: Callable[[Turn], bool]
     ) -> None:
         self.from_outside: list[FromOutside] = []
-        """In order; without the shutdown of the recorded system."""
+        """The records from outside, in order, without the shutdown of the recorded system."""
         self.in_flight: list[Turn] = []
-        """Turns whose message was in flight at the fork, from or to an actor that is not replayed."""
+        """The turns whose message was in flight at the fork, from or to an actor that is not replayed."""
         self.turns_by_actor: defaultdict[Ref, list[Turn]] = defaultdict(list)
         self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
-        """Outcomes of the blocking work that is started from here on, by the path of the actor."""
+        """The outcomes of blocking work that is started from here on, by the path of the actor."""
         self._is_boundary = is_boundary
         self._is_waiting = is_waiting
         self._turns: dict[int, Turn] = {}
@@ -335,7 +335,7 @@ class RecordedEvents:
             self._sort(record)
 
     def remove_turn(self, turn: Turn) -> bool:
-        """Remove the input that would deliver the message of a turn; return False if there is none."""
+        """Remove the input that would deliver the message of a turn. Returns False if there is none."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)
         elif turn in self.from_outside:
@@ -345,7 +345,7 @@ class RecordedEvents:
         return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
-        """Return the actor that killed this one, or one above it, in a turn; None if it was killed from outside."""
+        """Return the actor that killed this actor, or one above it, in a turn. None if it was killed from outside."""
         path = ref.path
         while path not in (USER, ROOT):
             if path in self._killers:
@@ -411,14 +411,14 @@ def _is_shutdown(record: Record) -> bool:
 class RecordedStandIn:
     """Replays the recorded turns of one boundary actor of a fork, for as long as they fit.
 
-    They fit while the actor receives the recorded messages. Their order is free, since in a fork messages of several
-    senders may arrive in another order. A message to itself is delivered after all messages that preceded it in the
-    recording, with the recorded delay. A message that was not recorded gets no answer.
+    The turns fit while the actor receives the recorded messages, in any order, because in a fork messages of several
+    senders may arrive in a different order. A message to itself is delivered after all messages that preceded it in the
+    recording, with the recorded delay. A message that was not recorded gets no reply.
 
     Args:
-        context: the actor's.
-        turns: its recorded turns from the fork on.
-        note_silence: called with a message that gets no answer although the actor has reacted to its class.
+        context: the context of the actor.
+        turns: the recorded turns of the actor from the fork on.
+        note_silence: called with a message that gets no reply although the actor has reacted to its class.
     """
 
     def __init__(
@@ -430,7 +430,7 @@ class RecordedStandIn:
         self._own: deque[Turn] = deque()
         self._due: deque[tuple[Message, Turn]] = deque()
         self._last_handled = (0, 0)
-        """The times at which the last message was handled: here, and in the recording."""
+        """The times at which the last message was handled, in the fork and in the recording."""
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
         self._answered_types = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
@@ -459,14 +459,14 @@ class RecordedStandIn:
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
 
     def _own_message(self, turn: Turn) -> Message:
-        """Return the message to itself; if it cannot be read, the actor's recorded effects are still known."""
+        """Return the message to itself. If it cannot be read, the actor's recorded effects are still known."""
         try:
             return with_live_refs(turn.message, self._context.system.resolve)
         except UnknownTypeError:
             return Unread()
 
     def repeat_recorded(self, message: Message) -> None:
-        """Repeat the recorded effects for `message`; called in the turn of the actor."""
+        """Repeat the recorded effects for `message`. Called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])
             self.schedule_own()
@@ -506,4 +506,4 @@ class RecordedStandIn:
             case effects.Unwatch(ref=ref):
                 context.unwatch(resolve(ref.path, ref.incarnation))
             case _:
-                return  # Its timers and its blocking work come as turns of its own; the other effects are internal.
+                return  # The actor's timers and blocking work have separate turns, and the other effects are internal.

@@ -1,10 +1,10 @@
 """A fork: a replayed system that continues by itself from some turn, in virtual time, optionally with a fault.
 
-It is positioned right before a turn, whose message can be dropped, delayed or duplicated. The replayed actors continue
-with their state, their waiting messages, and their timers. Everything else is taken from the record as long as it fits
-(`environment`); a message that does not fit gets no answer, which the result reports. Blocking work is never done,
-because a fork must not touch the files of the original run: its outcome is the recorded one if the same work was
-started then, otherwise `unrecorded` returns it.
+The fork is positioned right before a turn, whose message can be dropped, delayed or duplicated. The replayed actors
+continue with their state, their waiting messages, and their timers. Everything else is taken from the record as long as
+it fits (`environment`); a message that does not fit gets no reply, which the result reports. Blocking work is never
+done, because a fork must not touch the files of the original run. Its outcome is the recorded one if the same work was
+started in the recording, and otherwise the result of `unrecorded`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_TURNS = 1_000_000
 class ForkRun:
     """The end of a fork: the number of `turns`, the virtual time, and the reason why it ended.
 
-    `silent` are actors with a message that got no answer, with the first such message.
+    `silent` has the actors with a message that got no reply, with the first such message.
     """
 
     turns: int
@@ -61,7 +61,7 @@ class Fork:
 
     Args:
         engine: has replayed everything before the turn.
-        unrecorded: returns the results of unrecorded blocking work; None for no answer.
+        unrecorded: returns the results of unrecorded blocking work; None for no result.
         paced: the functions of such work that take as long as in the recording; others take no time.
     """
 
@@ -75,13 +75,13 @@ class Fork:
         self.system = engine.system
         upcoming = engine.records.turns(1)
         self.turn: Turn | None = upcoming[0] if upcoming else None
-        """The turn whose message is to be handled next; None after the last one."""
+        """The turn whose message is handled next, or None after the last one."""
         self._engine = engine
         self._start_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
         self._number = self.turn.sequence if self.turn is not None else engine.position + 1
         self._before: list[Callable[[], object]] = []
         self._copies = [0]
-        """Delays in ms of the message's copies: two if it is duplicated, none if it is dropped."""
+        """The delays of the message's copies in ms: two if it is duplicated, none if it is dropped."""
         self._has_run = False
         self._is_own = False
         self._environment = ForkEnvironment(engine, self._number, unrecorded, paced)
@@ -145,16 +145,16 @@ class Fork:
         """Continue until no work is left.
 
         Args:
-            limit: maximum virtual time.
+            limit: the maximum virtual time.
             until: ends the run after the first record for which it returns True.
             at_rest: called whenever the fork is idle and time has to advance; ends the run if it returns True.
             observer: called with every record of the fork.
             recorder: records the turns of the fork; not closed here. A `ForkTraceRecorder` appends them to the original
                 records.
-            max_turns: maximum number of turns.
+            max_turns: the maximum number of turns.
 
         Raises:
-            ForkError: the fork has run already.
+            ForkError: the fork has already run.
         """
         if self._has_run:
             raise ForkError("a fork runs only once: create another one with session.fork()")
@@ -181,7 +181,7 @@ class Fork:
             assert isinstance(mailbox, ReplayMailbox)
             mailbox.go_live(None if cell.props.mailbox is None else cell.props.mailbox.create(cell))
             if cell.state is CellState.STARTING and not self._is_begun(cell):
-                # It was spawned from outside, so no turn has sent it the signal.
+                # The actor was spawned from outside, so no turn has sent it the signal.
                 mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
         self._environment.put_in_flight()
         for each in self._before:
@@ -223,18 +223,18 @@ class Fork:
         return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
 
     def _claim(self, turn: Turn) -> Tell:
-        """Remove the message of the turn from its mailbox or record; return the function that delivers it."""
+        """Remove the message of the turn from its mailbox or record. Returns the function that delivers it."""
         if self._environment.recorded.remove_turn(turn):
             return self._environment.redelivery(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
             self._is_own = True
-            return deliver_nothing  # Messages of a boundary actor to itself are scheduled by its stand-in.
+            return deliver_nothing  # A boundary actor's messages to itself are scheduled by its stand-in.
         entry = entry_of(turn, cell, self.system.resolve)
         return deliver_nothing if entry is None else partial(put, cell.mailbox, entry)
 
     def _require_message(self, how: str, *, is_sent: bool = False) -> Turn:
-        """Return the current turn if its message may be treated so; with `is_sent` only if another actor sent it."""
+        """Return the turn if its message may be changed in this way. `is_sent` requires another actor as its sender."""
         turn = self.turn
         if turn is None:
             raise ForkError(f"there is no current message {self._where()}")
@@ -256,7 +256,7 @@ class Fork:
 class ForkRecorder(ForwardingRecorder):
     """Creates records of a fork's turns at once, for observers.
 
-    Notifies the fork of its turns and the `observer` of all records, checks for the last one, and forwards to
+    Notifies the fork of its turns and the `observer` of all records, checks for the last record, and forwards to
     `recorder`.
     """
 
@@ -275,7 +275,7 @@ class ForkRecorder(ForwardingRecorder):
         self._observer = observer
 
     def open(self, *, system: str, seed: int) -> None:
-        """Do nothing: the recording has already started."""
+        """Do nothing, because the recording has already started."""
 
     def turn(
         self,
@@ -317,7 +317,7 @@ class ForkRecorder(ForwardingRecorder):
         )
 
     def close(self) -> None:
-        """Leave the recorder open: its owner closes it."""
+        """Leave the recorder open, because its owner closes it."""
 
     def _see(self, record: Record) -> None:
         if self._observer is not None:

@@ -1,6 +1,6 @@
 """The trace of a fork: the records up to the fork, followed by the turns of the fork.
 
-So it is the trace of a whole run, which can be replayed, checked and compared like any other.
+It is a complete trace, which can be replayed, checked and compared like any other.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def beginning(path: Path, number: int) -> Iterator[bytes]:
 
 
 def _before(chunk: Sequence[Any], number: int) -> list[Any]:
-    """Return a chunk without the records from `number` on; its tables stay as they are."""
+    """Return a chunk without the records from `number` on. Its tables are unchanged."""
     refs, values, others, columns = chunk
     rows = zip(accumulate(columns[0]), accumulate(columns[1]), *columns[2:], strict=True) if columns else iter(())
     by_place = {other[0]: other[1:] for other in others}

@@ -24,11 +24,11 @@ _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """Matches turns by actor, message and values of fields; None, or a missing field, matches anything.
+    """Matches turns by actor, message and field values. None, or a missing field, matches anything.
 
-    An actor is named by its class, by the last part of its path, or by its path, with or without `/user/`; a message by
-    its class or its tag; both may contain the wildcards `*` and `?`. A value given as a text is compared with the field
-    as a text.
+    An actor is named by its class, by the last part of its path, or by its path, with or without `/user/`. A message is
+    named by its class or its tag. Both may contain the wildcards `*` and `?`. A value given as a text is compared with
+    the field as a text.
     """
 
     actor: str | None = None
@@ -60,7 +60,7 @@ class Breakpoint:
         return cls(form["actor"], form["message"], fields)
 
     def matches(self, turn: Turn, actor_class: str | None) -> bool:
-        """Return True if `turn` matches; `actor_class` is None if unknown."""
+        """Return True if `turn` matches. `actor_class` is None if unknown."""
         return (
             self._matches_message(turn)
             and self._matches_recipient(turn.recipient.path, actor_class)

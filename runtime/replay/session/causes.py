@@ -1,4 +1,4 @@
-"""Causes of a turn: the turns that led to it, each with the effect that did."""
+"""The causes of a turn: the turns that led to it, each with the responsible effect."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OUTSIDE = -1
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A turn and its effect that led to the next one; None if it was not an effect but, for example, its end."""
+    """A turn and its effect that led to the next turn. None if, for example, the end of the actor led to it."""
 
     turn: Turn
     effect: Effect | None
 
 
 def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
-    """Return the chain of causes of `turn`, the nearest first.
+    """Return the chain of causes of `turn`, nearest first.
 
-    Reads the trace three times, keeping only two numbers per turn.
+    Reads the trace three times, retaining only two numbers per turn.
     """
     numbers, causes = array("q"), array("q")
     for each in exactly_in_order(trace):
@@ -44,7 +44,7 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
     while cause != _OUTSIDE:
         place = bisect_left(numbers, cause)
         if place == len(numbers) or numbers[place] != cause:
-            break  # It was not kept, or is not a turn.
+            break  # The cause was not retained, or is not a turn.
         chain.append(cause)
         cause = causes[place]
     sequences = set(chain)
@@ -59,7 +59,7 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
 
 def _causing_effect(cause: Turn, turn: Turn) -> Effect | None:
     leading = (effect for effect in cause.effects if _leads_to(effect, turn))
-    # The outcome of blocking work is not an effect; a message that the turn has sent takes precedence.
+    # The outcome of blocking work is not an effect. A message that the turn has sent takes precedence.
     return next(leading, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _KEPT = 64
-"""Number of steps that are kept: within them a step back is free."""
+"""The number of steps that are retained. Within these, a step back needs no replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Step:
 
     @property
     def changes(self) -> list[Change]:
-        """The turn's changes to the actor. Also empty if the actor is not replayed."""
+        """The turn's changes to the actor. Empty if the actor is not replayed."""
         return changes(self.before, self.after)
 
 
 class Walk:
-    """The position of a session, and its moves: forward with the engine, back with the steps that are kept.
+    """The position of a session, and its moves: forward with the engine, back with the retained steps.
 
-    An actor cannot be rewound, so going back further replays the trace again from its start; the states of the last
-    turns on the way are kept. Other turns are not described, so that a long move is as fast as any replay.
+    An actor cannot be rewound, so going back further replays the trace again from its start, and the states of the last
+    turns before the target are retained. Other turns are not described, so that a long move is as fast as any replay.
 
     Args:
         make_engine: creates an engine at the start of the trace.
@@ -66,17 +66,17 @@ class Walk:
         """The number of turns so far."""
         self.engine = make_engine()
         self.steps: deque[Step] = deque(maxlen=_KEPT)
-        """The last steps, some of which may be ahead."""
+        """The last steps, some of which may be ahead of the position."""
         self._make_engine = make_engine
         self._replayed = 0
-        """The number of turns that the engine has replayed; the session may be before the last of them."""
+        """The number of turns that the engine has replayed. The session may be before the last of them."""
         self._last_aside = 0
-        """The last turn in which other actors than its own changed. Kept steps before it lack those changes."""
+        """The last turn in which actors other than its own changed. Retained steps before it lack those changes."""
         self._divergences: dict[int, Divergence] = {}
 
     @property
     def here(self) -> Step | None:
-        """The step after which the session is; None at the start."""
+        """The step after which the session is positioned, or None at the start."""
         return next((step for step in reversed(self.steps) if step.position == self.position), None)
 
     @property
@@ -85,7 +85,7 @@ class Walk:
         return self._divergences.get(self.position)
 
     def forward(self, turns: int = 1) -> Step | None:
-        """Replay the next turns, stopping at one that diverges; return the last one, or None if there are no more."""
+        """Replay the next turns, stopping at one that diverges. Returns the last one, or None if there are no more."""
         begun = self.position
         while self.position < begun + turns and (self.position == begun or self.divergence is None):
             before = self.position
@@ -124,11 +124,10 @@ class Walk:
         self.steps.clear()
 
     def ahead(self) -> list[Step]:
-        """Return the steps that were replayed and are ahead of the position."""
         return [step for step in self.steps if step.position > self.position]
 
     def living(self) -> set[str]:
-        """Return the paths of the actors that are replayed and alive here."""
+        """Return the paths of the actors that are replayed and alive at this position."""
         self._complete_steps()
         paths = self.engine.system.cells.living_paths()
         living = {path for path in paths if path.startswith("/user/") and self.engine.instance(path) is not None}
@@ -141,7 +140,7 @@ class Walk:
         return living
 
     def described(self, path: str) -> State | Absent:
-        """Return the state of the actor at `path` here."""
+        """Return the state of the actor at `path` at this position."""
         self._complete_steps()
         ahead = (step.before for step in self.ahead() if step.turn.recipient.path == path)
         first = next(ahead, None)
@@ -154,7 +153,7 @@ class Walk:
         return self._advance()
 
     def _advance(self) -> Step | None:
-        """Replay the next turn, and keep its actor's state before and after."""
+        """Replay the next turn, and retain its actor's state before and after."""
         upcoming = self.engine.records.turns(1)
         if not upcoming:
             return None
@@ -167,7 +166,7 @@ class Walk:
         return step
 
     def _skip(self) -> bool:
-        """Replay the next turn; return False if there is none."""
+        """Replay the next turn. Returns False if there is none."""
         asides = self.engine.asides
         try:
             turn = self.engine.advance()
@@ -193,7 +192,7 @@ class Walk:
             self.go_to(self.position)
 
     def _replay_to(self, position: int) -> None:
-        """Replay everything from the start, and keep the last steps."""
+        """Replay everything from the start, and retain the last steps."""
         self.restart()
         while self._replayed < position - _KEPT:
             self._skip()
@@ -206,7 +205,7 @@ class Walk:
             self._replay_to(self.position)
 
     def _described(self, path: str, ref: Ref | None = None) -> State | Absent:
-        """Return the state of the actor at `path` at the engine's position, if it is the one of `ref`."""
+        """Return the state of the actor at `path` at the engine's position, if it is the actor of `ref`."""
         cell = self.engine.system.cells.find(path)
         if cell is None or cell.instance is None or (ref is not None and cell.ref != ref):
             return Absent.ABSENT
@@ -214,7 +213,7 @@ class Walk:
 
 
 class ReplaySession(Walk):
-    """An interactive replay, created by `Replayer.session`; it starts at the beginning of the trace."""
+    """An interactive replay, created by `Replayer.session`. It starts at the beginning of the trace."""
 
     @property
     def trace(self) -> TraceReader:
@@ -222,7 +221,7 @@ class ReplaySession(Walk):
 
     @property
     def turn(self) -> Turn | None:
-        """The last replayed turn; None at the start."""
+        """The last replayed turn, or None at the start."""
         here = self.here
         return None if here is None else here.turn
 
@@ -242,20 +241,20 @@ class ReplaySession(Walk):
         return [*turns, *self.engine.records.turns(max(0, count - len(turns)))][:count]
 
     def recent(self, count: int = 1) -> list[Turn]:
-        """Return the last `count` turns, as far as they are kept."""
+        """Return the last `count` turns, as far as they are retained."""
         return [step.turn for step in self.steps if step.position <= self.position][-count:]
 
     def step(self, turns: int = 1) -> Step | None:
-        """Replay the next turns, stopping at one that diverges; return the last one, or None if there are no more."""
+        """Replay the next turns, stopping at one that diverges. Returns the last one, or None if there are no more."""
         return self.forward(turns)
 
     def back(self, turns: int = 1) -> Step | None:
-        """Move back by this number of turns; return the turn that was replayed last, or None at the start."""
+        """Move back by this number of turns. Returns the turn that was replayed last, or None at the start."""
         self.go_to(max(0, self.position - turns))
         return self.here
 
     def at(self, number: int) -> Step:
-        """Replay up to and including the turn with this number, forward or back; stop at an earlier divergence.
+        """Replay up to and including the turn with this number, forward or back. Stops at an earlier divergence.
 
         Raises:
             ReplaySessionError: the trace has no such turn.
@@ -275,9 +274,9 @@ class ReplaySession(Walk):
         return stopped_at
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
-        """Move to after the next turn that handles a `wanted` message, or that diverges; return None if there is none.
+        """Move to after the next turn that handles a `wanted` message, or diverges. Returns None if there is none.
 
-        `wanted` is a class of messages, or a text such as `"CheckpointCoordinator <- DeclineCheckpoint"`; `fields` are
+        `wanted` is a message class, or a text such as `"CheckpointCoordinator <- DeclineCheckpoint"`. `fields` are
         values in the message.
 
         Raises:
@@ -286,11 +285,11 @@ class ReplaySession(Walk):
         return self.run_to([Breakpoint.of(wanted, fields)])
 
     def run_to(self, breakpoints: list[Breakpoint]) -> Step | None:
-        """Replay until after a turn that matches a breakpoint or diverges, or to the end; return its step or None."""
+        """Replay until after a turn that matches a breakpoint or diverges, or to the end. Returns its step or None."""
         return self.run(lambda turn: any(each.matches(turn, self.actor_class(turn)) for each in breakpoints))
 
     def state(self, path: str | None = None) -> State:
-        """Return the state of the actor at `path` here, or of the actor of the last turn.
+        """Return the state of the actor at `path` at this position, or of the actor of the last turn.
 
         Raises:
             ReplaySessionError: no actor lives there at this turn, or it is not replayed.
@@ -306,11 +305,11 @@ class ReplaySession(Walk):
         return state
 
     def actors(self) -> list[str]:
-        """Return the paths of the actors that are replayed and alive here."""
+        """Return the paths of the actors that are replayed and alive at this position."""
         return sorted(self.living())
 
     def why(self) -> list[Cause]:
-        """Return the turns that led to this one, the nearest first, each with the effect that did."""
+        """Return the turns that led to this one, nearest first, each with the responsible effect."""
         return [] if self.turn is None else causes_of(self.trace, self.turn)
 
     def actor_class(self, turn: Turn) -> str | None:
@@ -318,7 +317,7 @@ class ReplaySession(Walk):
         return None if instance is None else type(instance).__name__
 
     def fork(self, *, unrecorded: UnrecordedWork | None = None) -> Fork:
-        """Return a system right before the turn of this session, which can continue in another way.
+        """Return a system right before the turn of this session, which can continue differently.
 
         The session keeps its position. After the end of the trace, or at its start, the fork has no message to handle.
         """

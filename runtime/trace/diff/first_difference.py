@@ -2,7 +2,7 @@
 
 Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. The
 interleaving of different actors' turns, their times and their numbers are not compared; an actor's messages, their
-senders and its effects are. If several actors differ, the one whose turn came first in the left run is reported.
+senders and its effects are. If several actors differ, the actor whose turn came first in the left run is reported.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawn
 from flykka.runtime.trace.text import message_name
 
 LOOKED_AHEAD: Final = 5_000
-"""Maximum number of records that are searched for one that comes later."""
+"""The maximum number of records that are searched for a record that comes later."""
 _REMEMBERED = 100_000
-"""Maximum number of turns that are remembered as causes."""
+"""The maximum number of turns that are remembered as causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class TraceSide:
         self._records = iter(records)
         self._is_compared = is_compared
         self._names: dict[str, str] = {}
-        # For each turn its cause and its description: turns themselves would be a hundred times as large.
+        # Maps each turn to its cause and its description, because turns themselves would be a hundred times as large.
         self._turns: dict[int, tuple[int | None, str, str]] = {}
         self.queues: dict[str, deque[Record]] = {}
         self.ended = False
 
     def read(self) -> tuple[str, Record] | None:
-        """Return the next record to compare, with the actor's name common to both runs; None at the end."""
+        """Return the next record to compare, with the actor's name common to both runs. Returns None at the end."""
         for record in self._records:
             if isinstance(record, Turn):
                 self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
@@ -58,7 +58,7 @@ class TraceSide:
         return None
 
     def causes(self, record: Record | None) -> tuple[RecordedCause, ...]:
-        """Return the turns that led to a record, the nearest first."""
+        """Return the turns that led to a record, nearest first."""
         chain: list[RecordedCause] = []
         turn = record.cause if isinstance(record, Turn) else None
         while turn is not None and turn in self._turns:
@@ -78,7 +78,7 @@ class TraceSide:
                 yield record[1]
 
     def _name(self, path: str) -> str:
-        """Return the path with its ids numbered in order, since another run has other ids."""
+        """Return the path with its ids numbered in order, because another run has other ids."""
         return ID.sub(lambda match: self._names.setdefault(match[0], f"<id {len(self._names) + 1}>"), path)
 
 
@@ -90,11 +90,11 @@ _CHECKED_EVERY = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The place where two runs diverge: record number `number`, from 1, of `actor`.
+    """The record at which two runs diverge: record number `number`, from 1, of `actor`.
 
-    A side is None if its run has no further record of this actor. `fields` are those that differ, with the causes on
-    both sides, the nearest first. `moved_to` is the number of the turn in which the right run has the left one's
-    record: then only the order differs.
+    A side is None if its run has no further record of this actor. `fields` are the differing fields, with the causes on
+    both sides, nearest first. `moved_to` is the number of the turn in which the right run has the left run's record, so
+    that only the order differs.
     """
 
     actor: str
@@ -128,8 +128,8 @@ def first_difference(
 
     Args:
         left: the records of one recording, in the order in which they started.
-        right: those of the other.
-        wanted: returns True for records to be compared.
+        right: the records of the other recording.
+        is_compared: returns True for records to compare.
         ignored: patterns of the names of fields to ignore.
         renames: True if ids may differ in the other run, as long as they do so consistently.
     """
@@ -147,11 +147,11 @@ class _Comparing:
         self._comparator = comparator
         self._counts: dict[str, int] = {}
         self._same = 0
-        # The place of the first difference of each actor; its later records are not compared.
+        # The first difference of each actor, whose later records are not compared.
         self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
-        """Read both in turns until the first difference is known to be the first."""
+        """Read both recordings in turns until no earlier difference is possible."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
@@ -204,7 +204,7 @@ class _Comparing:
         return all(number > earliest for number in queues)
 
     def _record_rest(self) -> None:
-        """Record a difference for records of one run without a counterpart, because the other has ended."""
+        """Record a difference for records of one run without a counterpart, because the other run has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             for actor, records in side.queues.items():
                 if other.ended and records and actor not in self._differences:

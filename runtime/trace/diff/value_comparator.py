@@ -1,6 +1,6 @@
 """Compares recorded values field by field, also across two runs, whose ids and times differ.
 
-Each run creates new ids. Two ids are taken as counterparts if they first occur in the same place, and must then be
+Each run creates new ids. Two ids are taken as counterparts if they first occur at the same position, and must then be
 counterparts everywhere. Times and durations differ as well; fields that should not be compared are ignored by name.
 """
 
@@ -28,7 +28,7 @@ ID = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A place where two values differ. `path` is like `message.state.operators[0]`; `ABSENT` means no value."""
+    """A position at which two values differ. `path` is like `message.state.operators[0]`. `ABSENT` means no value."""
 
     path: str
     left: Any
@@ -36,7 +36,7 @@ class FieldDifference:
 
 
 _KEPT = 50_000
-"""Maximum number of pairs of texts that are remembered."""
+"""The maximum number of pairs of texts that are remembered."""
 
 
 class _Absent(Enum):
@@ -52,7 +52,7 @@ ABSENT = _Absent.ABSENT
 class ValueComparator:
     """Compares values of two runs, and learns which ids correspond.
 
-    `ignored` are patterns of the names of fields. With `renames` off, ids must be equal.
+    `ignored` are patterns of field names. Without `renames`, ids must be equal.
     """
 
     def __init__(self, *, ignored: Sequence[str] = (), renames: bool = True) -> None:
@@ -65,7 +65,7 @@ class ValueComparator:
         self._same: dict[tuple[str, str], bool] = {}
 
     def differences(self, left: Any, right: Any, path: str = "") -> Iterator[FieldDifference]:
-        """Yield the places where the two differ, in the order of their fields."""
+        """Yield the positions at which the two values differ, in the order of their fields."""
         if left is right:
             return
         if isinstance(left, Undecoded) and isinstance(right, Undecoded):
@@ -115,7 +115,7 @@ class ValueComparator:
     def _same_text(self, left: str, right: str) -> bool:
         if not self._renames:
             return left == right
-        # Pairs of ids are never removed: a result for two texts stays valid.
+        # Pairs of ids are never removed, so a result for two texts stays valid.
         is_same = self._same.get((left, right))
         if is_same is None:
             if len(self._same) > _KEPT:
@@ -134,7 +134,7 @@ class ValueComparator:
 
 
 def _on_the_wire(message: Undecoded) -> Any:
-    """Return the fields of a message of an unknown class; if it has none, its bytes."""
+    """Return the fields of a message of an unknown class, or its bytes if it has none."""
     try:
         return msgpack.unpackb(message.data, use_list=False)
     except ValueError:
@@ -142,12 +142,12 @@ def _on_the_wire(message: Undecoded) -> Any:
 
 
 def same(recorded: object, now: object) -> bool:
-    """Return True if two values have the same wire form; messages that could not be written are equal to each other."""
+    """Return True if two values have the same wire form. Messages that could not be written are equal to each other."""
     if recorded == now:
         return True
     if isinstance(recorded, Undecoded):
         form = _form(now)
-        # It could not be written then, and cannot be now.
+        # The value could not be written when it was recorded, and cannot be written now.
         return isinstance(now, Value) and (form or b"") == recorded.data
     # A value that does not equal itself, such as NaN, still has bytes.
     form = _form(recorded)

@@ -1,4 +1,4 @@
-"""Chunks as records. Messages stay packed until they are accessed."""
+"""Reads chunks as records. Messages stay packed until they are accessed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _BYTES_OR_NONE: frozenset[type] = frozenset({bytes, type(None)})
 
 _KEPT = 4096
 _KEPT_BYTES = 1024
-"""Number and size of values that are cached: heartbeats and the like are repeated often."""
+"""The number and size of values that are cached: heartbeats and the like are often repeated."""
 
 
 class Decoding:
-    """Caches the values decoded lately. They are immutable, so that records may share them."""
+    """Caches recently decoded values. They are immutable, so that records may share them."""
 
     def __init__(self) -> None:
         self._cache: dict[bytes | str, Value | Undecoded] = {}
@@ -68,7 +68,7 @@ class Decoding:
 
 
 def _number(item: Any, least: int = 0) -> int:
-    """Check a whole number and its minimum: as an index, a negative one would count from the end."""
+    """Check a whole number and its minimum, because a negative number would count from the end as an index."""
     if type(item) is not int or not least <= item <= _MAX_NUMBER:
         raise TypeError(f"{item!r} is not a number from {least}")
     return item
@@ -86,14 +86,14 @@ def _value(packed: bytes | str) -> Value | Undecoded:
     try:
         return decode(packed)
     except CodecError as error:
-        # A class that is not imported here, or of another version: the turn can still be shown.
+        # The class is not imported here, or has another version. The turn can still be shown.
         return Undecoded(data=packed, reason=str(error))
 
 
 class Chunk:
-    """Unpacks a chunk with msgpack only. `place` is its position for errors.
+    """Unpacks a chunk with msgpack only. `place` is its position in the file, for errors.
 
-    Content that no recorder writes raises one of `MALFORMED`; the effects of a turn are only checked when they are
+    Content that no recorder writes raises one of `MALFORMED`. The effects of a turn are only checked when they are
     accessed.
     """
 
@@ -107,7 +107,7 @@ class Chunk:
         self._place = place
 
     def _checked(self, columns: list[list[Any]]) -> tuple[list[Any], ...]:
-        """Return the columns, with numbers instead of distances."""
+        """Return the columns, with numbers instead of differences."""
         sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = columns
         numbers, now = list(accumulate(sequences)), list(accumulate(times))
         last_ref, last_value = len(self.refs) - 1, len(self.values) - 1
@@ -259,7 +259,7 @@ class Content:
 
     @property
     def message_bytes(self) -> int:
-        """The size of the packed message; 0 if there is none."""
+        """The size of the packed message in bytes, or 0 if there is none."""
         try:
             return len(self._chunk.values[self._message])
         except MALFORMED:
@@ -272,7 +272,7 @@ class Content:
     def has_effects(
         self, performed: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]
     ) -> bool:
-        """Return True if these are the effects, as tuples of a turn; no records are created for the comparison.
+        """Return True if these are the effects, as tuples of a turn. No records are created for the comparison.
 
         `is_form_of` returns True if a message has this wire form.
         """
@@ -283,7 +283,7 @@ class Content:
         refs, values = chunk.refs, chunk.values
         for effect, actual in zip(effects, performed, strict=True):
             if effect[0] == SEND and len(effect) == len(actual) == 3 and actual[0] == "send":
-                # The most frequent effect, in the fastest way.
+                # The most frequent effect is compared in the fastest way.
                 if refs[effect[1]] != actual[1] or not is_form_of(values[effect[2]], actual[2]):
                     return False
                 continue

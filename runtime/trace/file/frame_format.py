@@ -10,8 +10,8 @@
     SNAPSHOTS actors at the start of a ring (`snapshots`): a msgpack array, compressed with zlib
     END       a msgpack map, after which nothing follows; `capped` is set if the recording reached its size cap
 
-A block can be read without the others, and a reader may skip blocks. Records are in the order in which they were
-recorded, turns at their end; sequence numbers give the order in which they started.
+A block can be read without the others, and a reader may skip blocks. Turns are recorded at their end, so that records
+are in the order of recording. Sequence numbers give the order in which turns started.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ FORMAT_VERSION = 4
 
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 1 << 30
-"""The maximum length of a frame; a greater one shows damage."""
+"""The maximum length of a frame in bytes. A greater length indicates damage."""
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""Size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""
+"""The size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""
 
 MAX_INFLATION = 256
-"""Limit of the ratio of decompressed to compressed size. zlib's fastest level reaches 229."""
+"""The limit of the ratio of decompressed to compressed size. zlib's fastest level reaches 229."""
 
 BLOCK = 1
 NAMES = 2
@@ -50,14 +50,15 @@ END = 3
 SNAPSHOTS = 4
 
 BLOCK_BYTES = 64 * 1024
-"""Uncompressed size at which a block is written; if records arrive more slowly, it is written earlier."""
+"""The uncompressed size at which a block is written. If records arrive more slowly, it is written earlier."""
 
 _COMPRESSION = 1
-"""zlib's fastest level: blocks are so repetitive that more effort hardly makes them smaller."""
+"""zlib's fastest level, because blocks are so repetitive that more effort hardly makes them smaller."""
 
 
 MAX_CHUNK_ITEMS = 1_000_000
-"""Maximum number of numbers, refs and effects together in a chunk of a large block; a recorder ends it far earlier."""
+"""The maximum number of numbers, refs and effects together in a chunk of a large block. A recorder ends it far earlier.
+"""
 
 
 def header(system: str, seed: int, **more: object) -> bytes:
@@ -156,5 +157,4 @@ def write_whole(path: Path, frames: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a payload with its length and its checksum."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload

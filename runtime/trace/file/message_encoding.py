@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Redact = Mapping[type, Callable[[Message], Message]]
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Of a message with more content, only its size and its fingerprint are written."""
+"""The maximum content of a written message. For larger messages only the size and the fingerprint are written."""
 
 _SHOWN_CHARACTERS = 4096
 _POINTER_BYTES = 8
@@ -45,7 +45,7 @@ class EncodedMessage:
         self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._to_wire: dict[type, Callable[[Any], object]] = {}
-        """Encoders of the classes that are written unchanged, which most are."""
+        """The encoders of the classes that are written unchanged, as most are."""
         self._classes: set[type[Value]] = set()
         self._actors: set[str] = set()
         self._schemas: dict[str, str] = {}
@@ -76,7 +76,7 @@ class EncodedMessage:
             self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
-        """Return the collected schemas, modules and redacted tags; empty if there are none."""
+        """Return the collected schemas, modules and redacted tags. Empty if there are none."""
         names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
         self._schemas, self._modules, self._redacted = {}, {}, []
         return {key: entries for key, entries in names.items() if entries}
@@ -87,14 +87,14 @@ class EncodedMessage:
             value = self._redacted_form(value)
         except Exception as error:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
             return f"{name_in_trace(value)}: it could not be redacted ({type(error).__name__}: {error})"
-        # Before the encoding, which would need as much memory once more.
+        # Weighed before the encoding, which would need as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
             return _too_large(value, carried)
         try:
             packed = encode(value, self._pack)
         except CodecError as error:
-            # Its `repr`, since a trace must not lose the turn.
+            # The `repr` is written instead, because a trace must not lose the turn.
             text = repr(value)
             return f"{text[:_SHOWN_CHARACTERS]} ({error})"
         if len(packed) > MAX_MESSAGE_BYTES:
@@ -141,8 +141,8 @@ def _name_alone(work: BlockingWork) -> BlockingWork:
 def weight(item: object) -> int:
     """Count the characters, bytes and tuple items within a value, each as often as it occurs.
 
-    It bounds the memory that a message may hold, for recorders that keep messages. Objects shared by several messages
-    are counted with each: it is an upper bound.
+    The weight bounds the memory that a message may hold, for recorders that retain messages. Objects shared by several
+    messages are counted with each, so it is an upper bound.
     """
     kind = type(item)
     if kind is str or kind is bytes:
@@ -156,7 +156,7 @@ def weight(item: object) -> int:
 
 
 def fingerprint(item: object) -> str:
-    """Return a hash of the content, for a message that is too large to be kept: equal messages have equal hashes."""
+    """Return a hash of the content, for a message that is too large to retain. Equal messages have equal hashes."""
     digest = hashlib.blake2s(digest_size=16)
     _add(item, digest.update)
     return digest.hexdigest()
@@ -178,7 +178,7 @@ def _add(item: object, update: Callable[[bytes], None]) -> None:
 
 
 def _weigher(kind: type) -> Callable[[object], int]:
-    """Generate the sum over the fields as code, like `dataclasses`: the message of every turn is weighed."""
+    """Generate the sum over the fields as code, like `dataclasses`, because the message of every turn is weighed."""
     # Fields with content are mostly empty.
     parts = (f"(weight(item.{name}) if item.{name} else 0)" for name in _fields_of(kind))
     weigher: Callable[[object], int] = eval(f"lambda item: {' + '.join(parts) or 0}", {"weight": weight})
@@ -186,13 +186,13 @@ def _weigher(kind: type) -> Callable[[object], int]:
 
 
 def _fields_of(kind: type, within: tuple[type, ...] = ()) -> tuple[str, ...]:
-    """Return the fields of a declared class that may have content; other objects have none."""
+    """Return the fields of a declared class that may have content. Other objects have none."""
     if not issubclass(kind, Value):
         return ()
     try:
         hints = get_type_hints(kind)
     except NameError:
-        hints = {}  # It was declared within a function, and refers to local names.
+        hints = {}  # The class was declared within a function, and refers to local names.
     within += (kind,)
     return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name), within))  # type: ignore[arg-type]
 
@@ -200,7 +200,7 @@ def _fields_of(kind: type, within: tuple[type, ...] = ()) -> tuple[str, ...]:
 def _is_weightless(hint: object, within: tuple[type, ...]) -> bool:
     """Return True if every value with this annotation is a number, an enum, a ref, or an id, which is short and shared.
 
-    Or a value made of such parts, of a class without subclasses and not nested in itself at any depth.
+    A value made of such parts also counts, if its class has no subclasses and is not nested in itself at any depth.
     """
     if isinstance(hint, NewType):
         return True

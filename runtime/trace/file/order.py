@@ -1,4 +1,4 @@
-"""The records of a trace in the order in which they started; a file has them in the order in which turns ended."""
+"""The records of a trace in the order in which they started. A file has them in the order in which turns ended."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.file.reader import TraceReader
 
 _WINDOW = 1_024
-"""The number of records to look ahead. Only turns that awaited an answer are recorded further out of order: each thread
-has at most one record that is late.
+"""The number of records to look ahead. Only turns that awaited a reply are recorded further out of order: each thread
+has at most one late record.
 """
 
 _HELD_BYTES = 16 * 1024 * 1024
-"""Limit of the bytes of messages held back for sorting, whatever the number of records."""
+"""The limit of the bytes of messages held back for sorting, whatever the number of records."""
 
 
 def recipient_of(record: Record) -> Ref:
@@ -30,7 +30,7 @@ def recipient_of(record: Record) -> Ref:
 
 
 def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
-    """Yield the records sorted by sequence number, with few of them in memory; turns that waited long may come late."""
+    """Yield the records sorted by sequence number, with few of them in memory. Turns that waited long may come late."""
     heap: list[tuple[int, int, int, Record]] = []
     total = 0
     for position, record in enumerate(records):
@@ -46,13 +46,13 @@ def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _weight(record: Record) -> int:
-    """Return the bytes of the chunk that are kept for this record alone while it waits."""
+    """Return the bytes of the chunk that are retained for this record alone while it waits."""
     content = record.unread if type(record) is Turn else None
     return content.message_bytes if isinstance(content, Content) else 0
 
 
 def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
-    """Yield the records sorted by sequence number; the file is read once before for the numbers alone.
+    """Yield the records sorted by sequence number. The file is first read once for the numbers alone.
 
     In memory are eight bytes per record, and the records that wait for their turn.
     """
@@ -72,7 +72,7 @@ def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
 
 
 def _lowest_from(trace: TraceReader) -> array[int]:
-    """Return, for each place in the file, the lowest number from there on."""
+    """Return, for each position in the file, the lowest number from there on."""
     numbers = array("q", trace.sequences())
     for place in range(len(numbers) - 2, -1, -1):
         if numbers[place + 1] < numbers[place]:

@@ -1,10 +1,10 @@
-"""The reader of trace files, with their headers: up to the first incomplete frame.
+"""Reads trace files, with their headers, up to the first incomplete frame.
 
 The content after such a frame cannot be trusted. A file that was truncated, for example because its process was killed,
 ends within a frame whose beginning is valid. A damaged file has an invalid frame. If a frame's length reaches beyond
-the end of the file, its content tells which of the two it is, since the length itself may be damaged.
+the end of the file, its content shows which of the two it is, because the length itself may be damaged.
 
-A trace is read record by record, with few of them in memory, since there may be millions.
+A trace is read record by record, with few of them in memory, because there may be millions.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """The place where a trace ends before its file or its recording does, and the reason.
+    """The position where a trace ends before its file or its recording does, and the reason.
 
-    `is_cut_off`: the file is truncated, and its content is valid.
+    If `is_cut_off`, the file is truncated, and its content is valid.
     """
 
     offset: int
@@ -113,7 +113,7 @@ def _is_beginning_of_stream(compressed: bytes) -> bool:
 
 
 def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
-    """Yield the complete frames of these kinds from here on; the others are skipped without reading them."""
+    """Yield the complete frames of these kinds from here on. Other frames are skipped without reading them."""
     size = os.fstat(file.fileno()).st_size
     while len(head := file.read(layout.FRAME.size + 1)) > layout.FRAME.size:
         length, checksum = layout.FRAME.unpack(head[:-1])
@@ -204,7 +204,7 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 
 
 def _begins_as_one(path: Path) -> bool:
-    """Return True if the file has the name of the format in its place, or ends before."""
+    """Return True if the file has the name of the format at its position, or ends before."""
     with path.open("rb") as file:
         file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
@@ -258,13 +258,13 @@ def _names_of(frame: Frame) -> dict[str, Any]:
 
 
 class TraceReader:
-    """A recorded run. Only the header is kept in memory; every iteration reads the file from its beginning."""
+    """A recorded run. Only the header is in memory; every iteration reads the file from its beginning."""
 
     def __init__(self, path: Path, header: TraceHeader) -> None:
         self.path = path
         self.header = header
         self.damage: Damage | None = None
-        """The damage that reading the records has met, other than a truncated file; None if there was none."""
+        """The damage found while reading the records, other than a truncated file. None if there was none."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -302,7 +302,7 @@ class TraceReader:
                 yield from self._block(frame, decoding, Chunk.sequences)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yield the actors that lived at the start of a ring, parents first; none if the recording is complete."""
+        """Yield the actors that lived at the start of a ring, parents first. A complete recording has none."""
         with self.path.open("rb") as file:
             next(read_frames(file))
             for frame in small_frames(file, _SNAPSHOTS):
@@ -325,9 +325,9 @@ class TraceReader:
 
     @property
     def truncated(self) -> Damage | None:
-        """The place and the reason where the trace ends before its file does; None if it is complete.
+        """The position and the reason where the trace ends before its file does, or None if it is complete.
 
-        A recording that reached its size cap is complete: `header.capped` reports that.
+        A recording that reached its size cap is complete; `header.capped` reports that.
         """
         return next((frame for frame in self._frames() if isinstance(frame, Damage)), None)
 

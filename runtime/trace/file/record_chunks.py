@@ -32,10 +32,10 @@ KINDS = ("message", "timer", "signal")
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _CHUNK_BYTES = 1024 * 1024
-"""Bytes of messages and Props after which a chunk is full, however few its records are."""
+"""The bytes of messages and Props after which a chunk is full, however few its records are."""
 
 _CHUNK_ITEMS = MAX_CHUNK_ITEMS // 4
-"""Numbers, refs and effects after which a chunk is full."""
+"""The number of numbers, refs and effects after which a chunk is full."""
 
 _RECORD_ITEMS = 16
 _EFFECT_ITEMS = 8
@@ -46,7 +46,7 @@ Row = tuple[Any, ...]
 
 
 class ChunkPacker:
-    """Creates chunks. Not thread-safe: it keeps its buffers, and the values it has packed lately."""
+    """Creates chunks. Not thread-safe: it retains its buffers, and recently packed values."""
 
     def __init__(self, encoded: EncodedMessage) -> None:
         self._encoded = encoded
@@ -60,7 +60,7 @@ class ChunkPacker:
         self._begin(())
 
     def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
-        """Yield chunks of these records, each with its first record's sequence number; few records give one chunk."""
+        """Yield chunks of these records, each with its first record's sequence number. Few records give one chunk."""
         begin = 0
         while begin < len(records):
             self._begin(records)
@@ -69,8 +69,8 @@ class ChunkPacker:
             yield first, self._finish()
 
     def _begin(self, records: Sequence[RecordTuple]) -> None:
-        # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are kept too,
-        # so that the id of a message is not reused by then; but not if they hold much memory.
+        # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are retained
+        # too, so that the id of a message is not reused by then; but not if they hold much memory.
         is_kept = self._bytes < _KEPT_BYTES
         self._last_values, self._last_value_ids = (self._values, self._value_ids) if is_kept else ([], {})
         self._last_records, self._records = (self._records if is_kept else ()), records
@@ -85,9 +85,10 @@ class ChunkPacker:
         self._rows: list[Row] = []
 
     def _take(self, records: Sequence[RecordTuple], begin: int) -> int:
-        """Add records until there are none left or the chunk is full; return the index of the first remaining one."""
+        """Add records until there are none left or the chunk is full. Returns the index of the next record."""
         rows, others = self._rows, self._others
-        # Looked up here and not in the methods, because this runs for every turn and nearly all are known already.
+        # These are looked up here and not in the methods, because this runs for every turn and nearly all are already
+        # known.
         refs, values = self._ref_ids.get, self._value_ids.get
         place, items = begin, 0
         for place in range(begin, len(records)):

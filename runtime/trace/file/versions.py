@@ -1,6 +1,6 @@
-"""Versions of the code that has written a trace: hashes of messages and modules, the revision of its directory.
+"""Versions of the code that has written a trace: hashes of messages and modules, and the revision of its directory.
 
-A reader of a trace computes the same hashes of its own code: differences explain a divergence, and missing ones are
+A reader of a trace computes the same hashes of its own code. Differences explain a divergence, and missing classes are
 named.
 """
 
@@ -29,9 +29,9 @@ def schema_hash(cls: type[Value]) -> str:
 
 @cache
 def module_hashes(name: str) -> dict[str, str]:
-    """Return hashes of the source of a module and of its whole package; empty without source.
+    """Return hashes of the source of a module and of its whole package. Empty without source.
 
-    Computed once per process, which keeps running the code that it has loaded.
+    Computed once per process, because the process keeps running the code that it has loaded.
     """
     hashes = {}
     module = sys.modules.get(name)
@@ -45,7 +45,7 @@ def module_hashes(name: str) -> dict[str, str]:
 
 
 def revision() -> str | None:
-    """Return the commit that is checked out in the working directory; None if it is not in a git repository."""
+    """Return the commit that is checked out in the working directory, or None if it is not in a git repository."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         mark = folder / ".git"
@@ -53,7 +53,7 @@ def revision() -> str | None:
             if mark.is_dir():
                 return _commit(mark)
             if mark.is_file():
-                # A linked working tree of a repository that is elsewhere.
+                # This is a linked working tree of a repository that is elsewhere.
                 return _commit((folder / mark.read_text().removeprefix("gitdir:").strip()).resolve())
         except OSError:
             return None
@@ -67,7 +67,7 @@ def _describe(cls: type[Value], described: dict[str, str]) -> None:
     try:
         hints = get_type_hints(cls)
     except NameError:
-        hints = {}  # It was declared within a function, and refers to local names.
+        hints = {}  # The class was declared within a function, and refers to local names.
     parts = []
     for field in fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
         optional = field.default is not MISSING or field.default_factory is not MISSING

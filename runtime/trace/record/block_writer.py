@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""A thread that adds to this much waiting packed data writes it: a slow disk slows actors instead of filling memory."""
+"""The waiting packed bytes above which the thread that adds to them writes: a slow disk slows actors, not fills memory.
+"""
 
 _END_BYTES = 256
-"""Bytes reserved for the end mark."""
+"""The number of bytes reserved for the end mark."""
 
 
 class BlockWriter:
@@ -36,15 +37,15 @@ class BlockWriter:
         self._file: FileIO | None = None
         self._size = 0
         self._block_bytes = layout.BLOCK_BYTES
-        # Two counters, each changed under a lock of its own.
+        # Two counters, each changed under its own lock.
         self._put_bytes = 0
         self._taken_bytes = 0
         self.ended = False
-        """True if nothing is written any more: it is closed, has reached its cap, or the disk is full."""
+        """True if nothing more is written: the writer is closed, has reached its cap, or the disk is full."""
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes that are packed and not written yet."""
+        """The number of bytes that are packed and not written yet."""
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:
@@ -53,13 +54,13 @@ class BlockWriter:
         self._begin(system, seed)
 
     def groups(self, records: Sequence[RecordTuple]) -> Iterator[Sequence[RecordTuple]]:
-        """Yield the records that are to be packed together: all of them."""
+        """Yield the records that should be packed together: all of them."""
         yield records
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
         """Queue a chunk whose first record is `first`, preceded by the names that it uses first.
 
-        One caller at a time.
+        Called by one thread at a time.
         """
         self._waiting.append((first, chunk, names))
         self._put_bytes += len(chunk)
@@ -72,7 +73,7 @@ class BlockWriter:
                 while self._waiting:
                     self._write_block()
             except OSError as error:
-                # A full disk ends the recording, not the actors; the file stays readable up to here.
+                # A full disk ends the recording, not the actors. The file stays readable up to here.
                 logger.error("the recording of %s ends: %s", self._path, error)
                 self._end()
 
@@ -93,7 +94,7 @@ class BlockWriter:
 
     def _write_block(self) -> None:
         if self.ended:
-            self._waiting.clear()  # They arrived after the end.
+            self._waiting.clear()  # These chunks arrived after the end.
             return
         chunks = [self._waiting.popleft()]
         while self._waiting and sum(len(chunk) for _, chunk, _ in chunks) < self._block_bytes:

@@ -1,12 +1,12 @@
-"""The flight recorder: keeps the last turns in memory, and writes them as a trace when something has gone wrong.
+"""The flight recorder: retains the last turns in memory, and writes them as a trace after a failure.
 
-Nothing is encoded while it records. It keeps references to messages, which are immutable, so that a turn costs only an
+Nothing is encoded while it records. It holds references to messages, which are immutable, so that a turn costs only an
 append and the weighing of its message. It is on by default, so its memory is bounded twice: by the number of turns, and
-by the bytes and characters in their messages, since a checkpoint's state can be large.
+by the bytes and characters in their messages, because a checkpoint's state can be large.
 
-Records are stored flat in the lists of a few pages, each after its length, and are dropped page by page. If each were a
-tuple with its effects in tuples, the garbage collector would traverse them again and again: hundreds of thousands of
-long-lived objects cost it more time than the turns that created them.
+Records are stored flat in the lists of a few pages, each after its length, and are dropped page by page. If each record
+were a tuple with its effects in tuples, the garbage collector would traverse them again and again: hundreds of
+thousands of long-lived objects take it more time than the turns that created them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 _PAGES = 1_000
 """The number of pages of the ring. It drops whole pages, so it may exceed its limits by one page."""
 _TURN_FIELDS = 9
-"""Number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
+"""The number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
 
 _BLOCK_RECORDS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightRecordState:
-    """The number of kept `records`, at most `limit`, and their times in ms; None if there is no record."""
+    """The number of retained `records`, at most `limit`, and their times in ms. None if there is no record."""
 
     records: int
     limit: int
@@ -57,7 +57,7 @@ class FlightRecordState:
 
 
 class _Page:
-    """Holds, for each record, its length followed by its fields."""
+    """A page of the ring: for each record, its length followed by its fields."""
 
     __slots__ = ("count", "payload", "places")
 
@@ -68,7 +68,7 @@ class _Page:
 
 
 class FlightRecorder(Recorder):
-    """Keeps one system's last `turns` records: turns, kills and dead letters.
+    """Retains one system's last `turns` records: turns, kills and dead letters.
 
     50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to three times as
     much. Older records are dropped when the messages together contain more than `payload_bytes` of text, bytes and
@@ -79,15 +79,15 @@ class FlightRecorder(Recorder):
         assert turns > 0
         self._limit = turns
         self._payload_limit = payload_bytes
-        # Reentrant: objects freed under the lock may have a finalizer that sends a message to an ended actor, a dead
-        # letter.
+        # The lock is reentrant: an object freed under the lock may have a finalizer that sends a message to an ended
+        # actor, which becomes a dead letter.
         self._lock = threading.RLock()
         self._dumping = threading.Lock()
         self._page_turns = -(-turns // _PAGES)
         self._page_payload = payload_bytes // _PAGES
         self._page = _Page()
         self._pages = deque([self._page])
-        # Counts of the full pages.
+        # The counts of the full pages.
         self._count = 0
         self._payload = 0
         self._recorded = 0
@@ -95,7 +95,7 @@ class FlightRecorder(Recorder):
         self._closed = False
 
     def open(self, *, system: str, seed: int) -> None:
-        """Start recording. Raises `RuntimeError` for a second system, since a trace contains one system."""
+        """Start recording. Raises `RuntimeError` for a second system, because a trace contains one system."""
         if self._system is not None:
             raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} as well")
         self._system = (system, seed)
@@ -117,7 +117,7 @@ class FlightRecorder(Recorder):
             places.append(len(effect))
             places += effect
             if effect[0] == "pipe":
-                # Sent messages are weighed when they are handled; arguments of blocking work only occur here.
+                # Sent messages are weighed when they are handled. Arguments of blocking work only occur here.
                 carried += weight(effect[1])
         places[0] = len(places) - 1
         self._add(carried, places)
@@ -137,21 +137,21 @@ class FlightRecorder(Recorder):
         self._add(weight(message), _places(record))
 
     def close(self) -> None:
-        """Drop everything: the system has ended, and has no more failures to explain."""
+        """Drop everything, because the system has ended, and has no more failures to explain."""
         with self._lock:
             self._closed = True
             self._page = _Page()
             self._pages.clear()
 
     def dump(self, path: str | os.PathLike[str], *, mode: int = 0o666) -> None:
-        """Write the kept records as a trace; may be called repeatedly while the system runs.
+        """Write the retained records as a trace. May be called repeatedly while the system runs.
 
         `path` then contains a complete trace or its previous content. The permissions of a new file are the `mode`
         without the bits of the umask.
 
         Raises:
             OSError: the file cannot be written.
-            RuntimeError: the recorder has no system, or that has ended.
+            RuntimeError: the recorder has no system, or its system has ended.
         """
         with self._dumping:
             head, records = self._copy()
@@ -164,7 +164,7 @@ class FlightRecorder(Recorder):
             count = self._count + self._page.count
             records = min(count, self._limit)
             times = chain.from_iterable(_times(page.places) for page in self._pages)
-            # Skip the records that are about to be dropped: fewer than fill two pages.
+            # Skips the records that are about to be dropped, which fill less than two pages.
             begins_ms = next(islice(times, count - records, None), None)
             last = next((page for page in reversed(self._pages) if page.count), None)
             ends_ms = None if last is None else max(_times(last.places))
@@ -178,7 +178,8 @@ class FlightRecorder(Recorder):
             if self._closed:
                 return
             page = self._page
-            # In one step, so that finalizers run by the garbage collector at any other time find complete records.
+            # Updated in one step, so that finalizers run by the garbage collector at any other time find complete
+            # records.
             page.places += places
             page.count += 1
             page.payload += carried
@@ -190,7 +191,7 @@ class FlightRecorder(Recorder):
         self._recorded += self._page.count
         self._count += self._page.count
         self._payload += self._page.payload
-        # The newest records are kept whatever their size: they may be the ones that explain the failure.
+        # The newest records are retained whatever their size, because they may explain the failure.
         while len(self._pages) > 1 and self._is_dispensable(self._pages[0]):
             oldest = self._pages.popleft()
             self._count -= oldest.count
@@ -198,7 +199,7 @@ class FlightRecorder(Recorder):
             dropped.append(oldest)
         self._page = _Page()
         self._pages.append(self._page)
-        # After all changes: the dropped objects may have finalizers.
+        # Cleared after all changes, because the dropped objects may have finalizers.
         dropped.clear()
 
     def _is_dispensable(self, oldest: _Page) -> bool:

@@ -1,4 +1,4 @@
-"""Base of recorders that observe what is recorded and leave the file to another recorder."""
+"""The base of recorders that observe what is recorded and leave the file to another recorder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The recorder: collects turns, packs them by the hundred, and writes them from a thread of its own.
+"""The recorder: collects turns, packs them by the hundred, and writes them from its own thread.
 
 Messages are immutable, so a turn's record may hold them and be encoded later. A crash of the process loses what is not
-packed and written yet: the last 100 ms, or, under load, little more than 256 records and one block.
+packed and written yet: the last 100 ms or, under load, little more than 256 records and one block.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _FLUSH_RECORDS = 256
 class TraceRecorder(Recorder):
     """Writes one system's turns to the file `path`, which it replaces.
 
-    Turns are recorded as references first. The thread of the actor that records the 256th packs them all: that takes no
-    longer there than elsewhere, because only one thread runs Python at a time, and packed bytes need less memory than
-    objects. The recorder's own thread compresses and writes, which lets other threads run, and packs records that have
-    waited for 100 ms.
+    Turns are recorded as references first. The thread of the actor that records the 256th turn packs them all: this
+    takes no longer there than elsewhere, because only one thread runs Python at a time, and packed bytes need less
+    memory than objects. The recorder's own thread compresses and writes, which lets other threads run, and packs
+    records that have waited for 100 ms.
 
     Args:
         path: the file; its previous content is lost when the system starts.
-        max_bytes: size limit of the file. The recording ends there, which the file and the log report; the system
+        max_bytes: the size limit of the file. The recording ends there, which the file and the log report; the system
             continues.
         ring: only the last records are written, at least this number and at most twice as many: when the system ends,
             and whenever `dump` is called. The file starts with snapshots of the actors, so that it can be replayed.
-        redact: functions by class of messages, which return the message to write, of the same class. A replay compares
-            only the class of these.
-        digests: record a digest of the actor's state after each turn. This takes many times as long as the rest.
+        redact: functions by message class, which return the message to write, of the same class. A replay compares
+            only the class of these messages.
+        digests: record a digest of the actor's state after each turn. This takes many times as long as the recording.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TraceRecorder(Recorder):
         self._wake = threading.Event()
         self._urgent = threading.Event()
         self._act_at = 1
-        """Number of waiting records that triggers an action: 1 while the writer sleeps, 0 after the end."""
+        """The number of waiting records that triggers an action: 1 while the writer sleeps, 0 after the end."""
         self._closed = False
         self._opened = False
         self._thread: threading.Thread | None = None
@@ -113,7 +113,7 @@ class TraceRecorder(Recorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        # `_note`, inlined.
+        # This is `_note`, inlined.
         records = self._records
         sender, cause, message = envelope.sender, envelope.cause, envelope.message
         state = self._digest(recipient) if self._digests else None
@@ -137,7 +137,7 @@ class TraceRecorder(Recorder):
         self._add(dead_letter_tuple(sequence, now_ms, message, sender, recipient, reason))
 
     def dump(self) -> None:
-        """Write all kept records to the file now, while the system runs. Raises `OSError` if that is impossible."""
+        """Write all retained records to the file now, while the system runs. Raises `OSError` if that is impossible."""
         with self._packing:
             self._pack()
         self._blocks.write_waiting()
@@ -186,14 +186,14 @@ class TraceRecorder(Recorder):
             self._urgent.wait(_FLUSH_SECONDS)
             self._urgent.clear()
             self._wake.clear()
-            # In this order: records from here on wake this thread again, earlier ones are packed here.
+            # The order matters: records from here on wake this thread again, earlier ones are packed here.
             self._act_at = 1
             with self._packing:
                 self._pack()
             self._blocks.write_waiting()
 
     def _pack(self) -> None:
-        """Pack all current records; the caller holds `_packing`."""
+        """Pack all current records. The caller holds `_packing`."""
         records = self._records
         packed = [records.popleft() for _ in range(len(records))]
         try:
@@ -201,13 +201,13 @@ class TraceRecorder(Recorder):
                 for first, chunk in self._packer.pack(group):
                     self._blocks.put(first, chunk, self._written.take_names())
         except Exception:
-            # On an actor's thread, but not its fault: the recording ends, and the actor continues.
+            # This happens on an actor's thread, but is not its fault: the recording ends, and the actor continues.
             logger.exception("the recording of %s ends: this is an internal error of flykka", self.path)
             self._blocks.ended = True
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:
-        """Return the digest of the state after the turn, in which this is called; None if the turn left no instance."""
+        """Return the digest of the state after the turn that calls this, or None if the turn left no instance."""
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
         try:

@@ -1,10 +1,10 @@
 """The last records of a run in memory, packed and compressed, with the snapshots that a replay needs to start there.
 
 Records are grouped in generations by sequence numbers, each as large as the ring's limit. The current generation and
-the previous one are kept, so that there are always enough. A snapshot of each actor is taken at its first turn in a
-generation, before the turn does anything: that is its state at the start of the generation, since it has had no turn
-since then. A ring starts with a generation, and with the snapshots of all actors with turns in it; other actors are
-only named.
+the previous one are retained, so that there are always enough. A snapshot of each actor is taken at its first turn in a
+generation, before the turn does anything: this is its state at the start of the generation, because it has had no turn
+since then. A ring starts with a generation, and with the snapshots of all actors that have turns in it; other actors
+are only named.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS_PER_FRAME = 256
 _FRAME_BYTES = 1024 * 1024
-"""Bytes of snapshots after which a frame is full, however few they are."""
+"""The bytes of snapshots after which a frame is full, however few they are."""
 
 Row = tuple[Any, ...]
 
 
 @dataclass
 class _Generation:
-    """`snapshots` by ref: the turn of the actor's spawning if it had not started yet, and the row for the file."""
+    """A generation. `snapshots` has for each ref the turn that spawned an unstarted actor, and the row to write."""
 
     chunks: deque[bytes] = field(default_factory=deque)
     blocks: list[bytes] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Generation:
 
 
 class RingBlocks:
-    """Keeps the chunks of a recorder, and drops old ones. It replaces a `BlockWriter`."""
+    """Retains the chunks of a recorder, and drops old ones. It replaces a `BlockWriter`."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class RingBlocks:
         self._system: ActorSystem | None = None
         self.waiting_bytes = 0
         self.ended = False
-        """True if nothing is kept any more."""
+        """True if nothing more is retained."""
 
     def open(self, system: str, seed: int) -> None:
         """Start recording. Raises `OSError` if the file cannot be written, now rather than at the end.
@@ -86,7 +86,7 @@ class RingBlocks:
 
     def spawned(self, sequence: int, ref: Ref) -> None:
         if isinstance(ref, ActorRef):
-            with suppress(NoFormError):  # Reported with its snapshot, if it has turns.
+            with suppress(NoFormError):  # The error is reported with the actor's snapshot, if it has turns.
                 learn_opaque(cast("Cell", ref.actor_inbox.owner))
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
@@ -118,7 +118,7 @@ class RingBlocks:
             self.write(self._path)
 
     def write(self, path: Path) -> None:
-        """Write the kept records as a trace. Raises `OSError`."""
+        """Write the retained records as a trace. Raises `OSError`."""
         assert self._origin is not None, "a system has started"
         self.write_waiting()
         with self._lock:
@@ -147,7 +147,7 @@ class RingBlocks:
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
     def _spawned_at(self, cell: Cell) -> int:
-        """Return the turn that spawned an actor without turns: its first signal's cause, if spawned in a turn."""
+        """Return the number of the turn that spawned an actor without turns, or of its spawn from outside."""
         current = cell.current
         cause = getattr(current, "cause", None)
         if cause is not None:

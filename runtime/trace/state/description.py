@@ -4,7 +4,7 @@ The tree contains what the actor's own code stores: attributes in `__dict__` and
 External objects are no state and are left out, so that a replayed actor has the same description as the recorded one:
 the context, locks and threads, other objects of Python's library and the kernel without a value, live objects among its
 Props (a storage, a data plane), and objects whose class sets `outside_state = True`. A tree does not depend on the
-process: it contains no addresses, no hashes, no order of a set.
+process: it contains no addresses, no hashes, and no order of a set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ State: TypeAlias = "bool | int | float | str | list[State] | dict[str, State] | 
 
 
 class Absent(Enum):
-    """Marks a place without a value; None would be a value."""
+    """Marks a missing value, because None would be a value."""
 
     ABSENT = "nothing"
 
@@ -56,7 +56,7 @@ class Fields(dict[str, "State"]):
         super().__init__(attributes)
         self.kind = kind
         self.checksum: int | None = None
-        """Set if the object is immutable, so that its description is shared."""
+        """The checksum, set if the object is immutable, so that its description is shared."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fields) and self.kind == other.kind and dict.__eq__(self, other)
@@ -64,7 +64,7 @@ class Fields(dict[str, "State"]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # As every dict.
+    __hash__ = None  # A dict has no hash.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def changes(before: State | Absent, after: State | Absent) -> list[Change]:
 
 
 def checksum(state: State) -> int:
-    """Return the CRC32 of a described state; the order within mappings counts, since an actor may depend on it."""
+    """Return the CRC32 of a described state. The order within mappings counts, because an actor may depend on it."""
     if isinstance(state, Fields) and state.checksum is not None:
         return state.checksum
     if isinstance(state, dict):
@@ -175,7 +175,7 @@ def part_of(state: State, path: str) -> State | Absent:
 
 
 def lines_of(state: State, width: int = _WIDTH, depth: int = _DEPTH) -> list[str]:
-    """Return the state as an indented tree; parts that fit into `width` are on one line.
+    """Return the state as an indented tree. Parts that fit into `width` are on one line.
 
     Parts deeper than `depth` are shortened, and so are immutable values, whose content was shown when they were sent.
     """
@@ -208,7 +208,7 @@ _MAX_KEPT = 1024
 _TAKEN_AS_TEXT = (date, time, timedelta, tzinfo, Decimal, Fraction, UUID, PurePath, complex, range, slice, count)
 _NO_LIVE_OBJECTS = (Value, Ref, Enum, type, FunctionType, str, bytes, int, float, type(None))
 _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
-"""Modules of the kernel whose objects actors have as their own state."""
+"""The modules of the kernel whose objects actors have as their own state."""
 
 
 def describe(instance: object) -> State:
@@ -228,14 +228,14 @@ class _Outside:
 _LEFT_OUT = _Outside()
 
 _kept: dict[int, tuple[Value, Fields]] = {}
-"""Descriptions of values, which never change: an actor has the same ones turn after turn."""
+"""The descriptions of values, which never change, because an actor has the same values turn after turn."""
 
 
 class _StateWalk:
-    """Traverses an instance level by level; `outside` are the ids of live objects among its arguments.
+    """Traverses an instance level by level. `outside` are the ids of live objects among its arguments.
 
-    A part that is shared is described at the place nearest to the actor, and elsewhere referred to by that place. That
-    ends cycles too.
+    A shared part is described at the position nearest to the actor, and other positions refer to it. This ends cycles
+    too.
     """
 
     def __init__(self, outside: set[int], places: dict[int, str] | None = None) -> None:
@@ -302,7 +302,7 @@ class _StateWalk:
         return self._add_compound(empty, item, place, depth)
 
     def _value(self, value: Value, place: str, depth: int) -> State:
-        if depth < 0:  # Within another value, which is kept as a whole.
+        if depth < 0:  # The object is within another value, which is kept as a whole.
             return self._add_compound(Fields(type(value).__name__), value, place, depth)
         cached = _kept.get(id(value))
         if cached is not None and cached[0] is value:
@@ -325,7 +325,7 @@ class _StateWalk:
 
 
 def _plain(item: object) -> State | _Outside:
-    """Return the description of an item without parts; otherwise a mark."""
+    """Return the description of an item without parts, or a mark for any other item."""
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, Enum):
@@ -362,7 +362,7 @@ def _empty(item: object) -> State | _Outside:
 
 
 def _is_immutable(item: object) -> bool:
-    """Return True if it does not matter whether two places hold the same object or two equal ones."""
+    """Return True if it does not matter whether two positions hold the same object or two equal ones."""
     if isinstance(item, tuple | frozenset | partial):
         return True
     parameters = getattr(type(item), "__dataclass_params__", None)

@@ -27,10 +27,10 @@ def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
 
 
 def graph_text(graph: bytes) -> str:
-    """Return the first item of a graph in one line, such as `app:Worker(1, <app:Session>)`; `<...>` has no copy.
+    """Return the first item of a graph in one line, such as `app:Worker(1, <app:Session>)`. `<...>` has no copy.
 
     Raises:
-        TraceError: it is not a graph.
+        TraceError: the bytes are not a graph.
     """
     try:
         nodes, items = unpacked(graph)
@@ -42,7 +42,7 @@ def graph_text(graph: bytes) -> str:
 def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
     """Return the class names of the objects that objects and Props in a graph have under this name.
 
-    Only those whose own class name starts with `owners`.
+    Considers only objects whose class name starts with `owners`.
     """
     try:
         nodes, _ = unpacked(graph)

@@ -6,11 +6,11 @@
 
 An object is written as the name of its class and its attributes. It is recreated without its initialiser, and nothing
 named in a graph is called. The actor's context and its system are written as such. An object without a form, such as a
-lock, a thread or a closure, makes the whole graph impossible, and the error names its place; but within the arguments
-of Props such an object is opaque, and a replay replaces it by a stand-in.
+lock, a thread or a closure, makes the whole graph impossible, and the error names its position. Within the arguments of
+Props, however, such an object is opaque, and a replay replaces it by a stand-in.
 
-Of the Props alone, before the actor has started, less is written: only values, containers and dataclasses among the
-arguments have a form, because any other object belongs to the actor's parent.
+If only the Props are written, before the actor has started, less is written: only values, containers and dataclasses
+among the arguments have a form, because any other object belongs to the actor's parent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 MAX_PROPS_BYTES = 16 * 1024 * 1024
-"""Larger Props are not written: the caller of a replay has to provide them. The same limit applies to states."""
+"""The maximum size of Props that are written; otherwise the caller of a replay provides them. Also applies to states.
+"""
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 MAX_NODES = 200_000
@@ -53,14 +54,14 @@ Node = tuple[str, Any]
 
 
 def learn_opaque(cell: Cell) -> None:
-    """Learn which classes of arguments of an actor cannot be written; other actors may hold such objects too."""
+    """Learn which classes of arguments of an actor cannot be written. Other actors may hold such objects too."""
     GraphWriter(cell).pack(cell.props)
 
 
 def pack_props(props: Props) -> bytes | None:
     """Return the packed graph of Props, written before their arguments can change.
 
-    None if it is too large, or if describing an argument raises; the actor is spawned all the same.
+    Returns None if the graph is too large, or if describing an argument raises. The actor is spawned all the same.
     """
     try:
         packed = GraphWriter(None).pack(props)
@@ -106,7 +107,7 @@ class GraphWriter:
             place = self._places[id(item)] = len(self._nodes)
             if place >= MAX_NODES:
                 raise NoFormError(f"it contains more than {MAX_NODES:,} objects")
-            # FlightRecordState, so that the id of a temporary object is not reused.
+            # The item is held, so that the id of a temporary object is not reused.
             self._kept_alive.append(item)
             self._nodes.append(None)
             self._nodes[place] = self._node(item)
@@ -183,7 +184,7 @@ class GraphWriter:
         return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
 
     def _argument(self, item: object) -> object:
-        """Return an argument, opaque if it has no form. Its class is not retried, as it may lead to a large graph."""
+        """Return an argument, opaque if it has no form. Its class is not retried: it may lead to a large graph."""
         kind: type = type(item)
         nodes, kept_alive, depth = len(self._nodes), len(self._kept_alive), len(self._path)
         if kind not in _OPAQUE:
@@ -207,7 +208,8 @@ class GraphWriter:
             return "opaque", name_in_trace(item)
         if not (_is_of_module(kind) and _is_plain_class(kind)):
             raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, which a trace cannot copy")
-        # A dataclass among the arguments of Props is written field by field: only the field without a form is opaque.
+        # A dataclass among the arguments of Props is written field by field, so only the field without a form is
+        # opaque.
         write = self._argument if self._in_props and is_dataclass(kind) else self._item
         packed = []
         for name, value in _attributes(item):
@@ -235,7 +237,7 @@ def _attributes(item: object) -> list[tuple[str, object]]:
     # Typing stores the parametrised class in objects of generic classes; no reader uses it.
     left_out = {"__orig_class__"}
     if getattr(kind, "outside_state", False):
-        # An object that accesses the outside is created again from its arguments.
+        # A cached object that accesses external resources is created again from its arguments.
         left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
     instance_attributes = getattr(item, "__dict__", {}).items()
     return [*slots, *((name, value) for name, value in instance_attributes if name not in left_out)]
@@ -265,8 +267,8 @@ def _is_plain_class(kind: type) -> bool:
 
 
 _HEAP_TYPE = 1 << 9
-"""CPython's flag of a class that was created by a class statement."""
+"""CPython's flag of a class that a class statement has created."""
 
 
 _OPAQUE: set[type] = set()
-"""Classes of arguments that had no form, with which an actor accesses the outside. Opaque everywhere."""
+"""The classes of arguments that had no form, with which an actor accesses external resources. Opaque everywhere."""

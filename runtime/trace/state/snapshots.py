@@ -1,9 +1,9 @@
 """The state of an actor between two of its turns: its instance, and the kernel's state of it.
 
 A ring of turns starts somewhere within a run, so it starts with snapshots: one for each actor with turns in it, taken
-before the first. A replay creates the cell, restores the snapshot, and continues from there.
+before its first turn. A replay creates the cell, restores the snapshot, and continues from there.
 
-This module accesses private parts of cells, so that these need not know about snapshots.
+This module accesses private parts of cells, so that cells need not know about snapshots.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESTORABLE = frozenset({CellState.STARTING, CellState.RUNNING, CellState.STOPPI
 class Snapshot:
     """An actor before its first turn in a ring.
 
-    `state` is the graph of its Props and of the argument of `restore`; if it is None, `reason` explains why. `props`
+    `state` is the graph of its Props and of the argument of `restore`. If it is None, `reason` explains why. `props`
     are the Props alone, as written by `pack_props`.
     """
 
@@ -69,7 +69,7 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
-    """Return the Props, the state, and if there is no state the reason. Called when a turn of the cell begins."""
+    """Return the Props, the state and, if there is no state, the reason. Called when a turn of the cell begins."""
     props = pack_props(cell.props)
     if cell.state not in _RESTORABLE:
         return props, None, f"it was {cell.state.name.lower()} when the ring began"
