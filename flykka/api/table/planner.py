@@ -196,7 +196,10 @@ class Planner:
         nodes = [node]
         while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
             nodes.append(child)
+        read = len(self._read)
+        self._read += [each.columns_read for each in nodes[1:]]
         rows = weighted(self._below(child).settled(carries_keys=True))
+        del self._read[read:]
         return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
 
     def _check_subqueries(self, node: PlanNode) -> None:
