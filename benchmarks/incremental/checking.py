@@ -70,11 +70,10 @@ class Checking:
         try:
             self._run_steps(job, folder, mode)
         except (FlykkaError, JobEndedError) as failed:
-            text = str(failed.__cause__ or failed)
+            text = str(failed)
+            self._say(f"{', '.join(queries)}: {text}")
             if len(queries) == 1:
-                self._say(f"{queries[0]} fails: {text}")
                 return [Problem(query=queries[0], kind="fails", text=text)]
-            self._say(f"{', '.join(queries)}: one fails, so each runs by itself")
             return [problem for query in queries for problem in self._run_together([query], mode)]
         refused = [Problem(query=query, kind="refused", text=text) for query, text in job.refusals.items()]
         for problem in refused:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from flykka import DataStream, FileSink, FileSource, JobClient, StreamExecutionEnvironment
-from flykka.errors import SqlError
+from flykka.errors import CheckpointError, SqlError
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.tasks.task import ExecutionState
 
@@ -82,7 +82,7 @@ class Steps:
             while any(self._reached[table] < step for table in self._changing(step)):
                 self._changed.wait(timeout=0.1)
                 if client.done():
-                    raise JobEndedError from client.exception()
+                    raise JobEndedError(str(client.exception_history))
 
     def forget(self, step: int) -> None:
         """Expect the files of a step to be read again."""
@@ -151,7 +151,10 @@ class Job:
             kill.cluster.kill_task_manager(victim)
             self._steps.wait_until_read(step, client)
         self._wait_until_running(client)
-        path = client.trigger_checkpoint(timeout=_WAIT_S)
+        try:
+            path = client.trigger_checkpoint(timeout=_WAIT_S)
+        except CheckpointError as failed:
+            raise JobEndedError(str(client.exception_history)) from failed
         self.checkpoints[step] = int(path.rstrip("/").rsplit("-", 1)[-1])
 
     def _wait_until_running(self, client: JobClient) -> None:
@@ -160,7 +163,7 @@ class Job:
             while len(self._running) < subtasks:
                 self._changed.wait(timeout=0.1)
                 if client.done():
-                    raise JobEndedError from client.exception()
+                    raise JobEndedError(str(client.exception_history))
 
     def changes(self, query: str, step: int) -> list[dict[str, object]]:
         """Return the rows that a query has emitted in a step, in order."""

@@ -65,7 +65,7 @@ class Measuring:
             try:
                 found[query] = self._measured(query)
             except (FlykkaError, JobEndedError) as failed:
-                found[query] = str(failed.__cause__ or failed)
+                found[query] = str(failed)
             each = found[query]
             self._say(
                 f"{query}: {each}"

@@ -23,6 +23,7 @@ from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_o
 from flykka.api.table.top_n import first_rows, is_first_rows, without_number
 from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
+from flykka.spark_bridge.sql.join_order import with_connected_joins
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 from flykka.spark_bridge.sql.subqueries import without_subqueries
@@ -97,6 +98,7 @@ class Planner:
             session = stream.flow.type.prototype.sparkSession
             self._note_common_tables(plan)
             plan = without_subqueries(session, plan, self._reads_stream)
+            plan = with_connected_joins(session, plan) if self._as_of.is_empty else plan
         self._read = [frozenset(each.id for each in plan.output)]
         self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)

@@ -36,6 +36,10 @@ class AsOfClauses:
     def __init__(self, clauses: Sequence[AsOfClause]) -> None:
         self._left = {clause.table: clause for clause in clauses}
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._left
+
     def of(self, join: PlanNode) -> AsOfClause | None:
         """Take the clause of the right side of a join, or None."""
         place = self._place(join)
