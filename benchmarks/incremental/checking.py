@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTINGS = {"spark.sql.ansi.doubleQuotedIdentifiers": "true"}
 """Settings of Spark with which it reads the queries as DuckDB does."""
 
-_QUERIES_PER_JOB = 8
+_QUERIES_PER_JOB = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

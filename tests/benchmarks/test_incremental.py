@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.incremental.__main__ import main
 from benchmarks.incremental.changes import ROW_KIND, steps
-from benchmarks.incremental.comparison import CurrentRows, adds_floating_values, are_close
+from benchmarks.incremental.comparison import CurrentRows, adds_floating_values, are_close, are_other_first_rows
 from benchmarks.incremental.measuring import Measured, as_json
 from benchmarks.incremental.suites import SUITES, SuiteName
 from flykka.api.streams.stream_type import Changelog
@@ -103,6 +103,25 @@ def test_only_small_differences_of_floating_values_are_close(
 )
 def test_queries_that_add_floating_values_are_recognized(spark: SparkSession, query: str, is_floating: bool) -> None:
     assert adds_floating_values(PlanNode(spark.sql(query)._jdf.queryExecution().analyzed())) == is_floating
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("rows", "is_answer"),
+    [
+        ([(0, 0), (1, 2)], True),
+        ([(0, 0), (1, 4)], True),
+        ([(0, 0), (1, 6)], False),
+        ([(1, 2), (1, 4)], False),
+        ([(0, 0)], False),
+    ],
+)
+def test_rows_that_are_equal_in_the_order_may_replace_each_other(
+    spark: SparkSession, rows: list[tuple[Any, ...]], is_answer: bool
+) -> None:
+    frame = spark.sql("SELECT least(id, 1) AS k, 2 * id AS v FROM range(3) ORDER BY k LIMIT 2")
+
+    assert are_other_first_rows(frame, Counter(rows)) == is_answer
 
 
 def test_the_ratio_is_that_of_medians_without_the_first_change() -> None:
