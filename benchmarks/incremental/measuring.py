@@ -30,6 +30,9 @@ class Measured:
     first_step_s: float
     steps_s: tuple[float, ...]
     batches_s: tuple[float, ...]
+    spark_jobs: int
+    """The jobs of Spark that the last step ran."""
+
     state_bytes: int
     difference: str | None
 
@@ -70,7 +73,7 @@ class Measuring:
             self._say(
                 f"{query}: {each}"
                 if isinstance(each, str)
-                else f"{query}: a step takes {each.step_s:.2f} s, a batch {each.recompute_s:.2f} s"
+                else f"{query}: a step takes {each.step_s:.2f} s and {each.spark_jobs} jobs, a batch {each.recompute_s:.2f} s"
                 f" ({each.ratio:.2f} times); {each.difference or 'equal'}"
             )
         return found
@@ -84,11 +87,12 @@ class Measuring:
         if query in job.refusals:
             return job.refusals[query]
         client = job.start(self._env)
-        seconds = []
+        seconds, jobs = [], [self._spark_jobs]
         for step in range(self._data.steps + 1):
             begun = time.perf_counter()
             job.run(client, step)
             seconds.append(time.perf_counter() - begun)
+            jobs.append(self._spark_jobs)
             self._say(f"{query}, step {step}: {seconds[-1]:.2f} s")
         client.stop(timeout=_STOP_S)
         stream = job.streams[query]
@@ -99,9 +103,14 @@ class Measuring:
             first_step_s=seconds[0],
             steps_s=tuple(seconds[1:]),
             batches_s=self._batch_seconds(query, folder),
+            spark_jobs=jobs[-1] - jobs[-2],
             state_bytes=int(client.checkpoints["size_bytes"].max()),
             difference=self._batches.difference(query, self._data.steps, current.rows),
         )
+
+    @property
+    def _spark_jobs(self) -> int:
+        return int(self._env.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
     def _batch_seconds(self, query: str, folder: Path) -> tuple[float, ...]:
         seconds = []
@@ -121,6 +130,7 @@ def as_json(found: Mapping[str, Measured | str]) -> dict[str, Any]:
             "recompute_s": round(each.recompute_s, 3),
             "recompute_over_incremental": round(each.ratio, 2),
             "first_step_s": round(each.first_step_s, 2),
+            "spark_jobs": each.spark_jobs,
             "state_bytes": each.state_bytes,
         }
         for query, each in measured.items()
@@ -135,14 +145,14 @@ def as_json(found: Mapping[str, Measured | str]) -> dict[str, Any]:
 def as_table(found: Mapping[str, Measured | str]) -> str:
     """Format the same as Markdown."""
     lines = [
-        "| query | step | Spark batch | recompute over incremental | first step | state |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| query | step | Spark batch | recompute over incremental | Spark jobs | first step | state |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for query, each in found.items():
         if isinstance(each, Measured):
             cells = (
-                f"{each.step_s:.2f} s | {each.recompute_s:.2f} s | {each.ratio:.2f} | {each.first_step_s:.1f} s"
-                f" | {each.state_bytes / 1e6:.1f} MB"
+                f"{each.step_s:.2f} s | {each.recompute_s:.2f} s | {each.ratio:.2f} | {each.spark_jobs}"
+                f" | {each.first_step_s:.1f} s | {each.state_bytes / 1e6:.1f} MB"
             )
             lines.append(f"| {query} | {cells} |")
     figures = as_json(found)

@@ -126,7 +126,12 @@ def test_rows_that_are_equal_in_the_order_may_replace_each_other(
 
 def test_the_ratio_is_that_of_medians_without_the_first_change() -> None:
     measured = Measured(
-        first_step_s=9.0, steps_s=(8.0, 1.0, 3.0, 2.0), batches_s=(6.0, 5.0, 7.0), state_bytes=10, difference=None
+        first_step_s=9.0,
+        steps_s=(8.0, 1.0, 3.0, 2.0),
+        batches_s=(6.0, 5.0, 7.0),
+        spark_jobs=3,
+        state_bytes=10,
+        difference=None,
     )
 
     figures = as_json({"q1": measured, "q2": "refused"})
