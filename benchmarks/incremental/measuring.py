@@ -36,6 +36,12 @@ class Measured:
     state_bytes: int
     difference: str | None
 
+    def __str__(self) -> str:
+        return (
+            f"a step takes {self.step_s:.2f} s and {self.spark_jobs} Spark jobs, a batch {self.recompute_s:.2f} s"
+            f" ({self.ratio:.2f} times); {self.difference or 'equal'}"
+        )
+
     @property
     def step_s(self) -> float:
         # The first of them warms up.
@@ -69,13 +75,7 @@ class Measuring:
                 found[query] = self._measured(query)
             except (FlykkaError, JobEndedError) as failed:
                 found[query] = str(failed)
-            each = found[query]
-            self._say(
-                f"{query}: {each}"
-                if isinstance(each, str)
-                else f"{query}: a step takes {each.step_s:.2f} s and {each.spark_jobs} jobs, a batch {each.recompute_s:.2f} s"
-                f" ({each.ratio:.2f} times); {each.difference or 'equal'}"
-            )
+            self._say(f"{query}: {found[query]}")
         return found
 
     def _measured(self, query: str) -> Measured | str:
