@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -28,6 +29,7 @@ _RULES = (
 )
 """Spark's rules that replace subqueries and set operations. None of these rules moves a filter."""
 
+_SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery"})
 _SET_OPERATIONS = frozenset({"Intersect", "Except", "LateralJoin"})
 _TOO_MANY_ROWS = "a subquery used as a value returns more than one row"
 
@@ -39,7 +41,7 @@ def without_subqueries(session: SparkSession, plan: PlanNode, reads_stream: Call
     """
     if not _has_subqueries(plan, reads_stream):
         return plan
-    java = plan.java
+    java = _SplitFilters(session).split(plan)
     for name in _RULES:
         rule = getattr(jvm_class(session.sparkContext, f"{_CATALYST}.{name}$"), "MODULE$")
         java = rule.apply(java)
@@ -50,6 +52,38 @@ def _has_subqueries(node: PlanNode, reads_stream: Callable[[PlanNode], bool]) ->
     if node.kind in _SET_OPERATIONS or any(map(reads_stream, node.subqueries)):
         return True
     return any(_has_subqueries(each, reads_stream) for each in (*node.children, *node.subqueries))
+
+
+class _SplitFilters:
+    """Puts the conditions of filters that have no subquery below those that have one.
+
+    There they are next to the joins that they belong to: the rules put new joins between these and the others.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._context = session.sparkContext
+        self._builder = ExpressionBuilder(session)
+
+    def split(self, node: PlanNode) -> Any:
+        java = node.java
+        if node.children:
+            java = java.withNewChildren(self._builder.sequence([self.split(each) for each in node.children]))
+        if node.kind != "Filter" or not node.subqueries:
+            return java
+        conditions: dict[bool, list[Any]] = {False: [], True: []}
+        for each in node.expressions[0].conjuncts():
+            has_subquery = any(part.kind in _SUBQUERIES for part in each.walk())
+            conditions[has_subquery].append(self._builder.rebuilt(each.java, self._with_split_plan))
+        child = java.child()
+        for some in filter(None, conditions.values()):
+            both = jvm_class(self._context, f"{_CATALYST}.expressions.And")
+            child = jvm_class(self._context, f"{_CATALYST}.plans.logical.Filter")(reduce(both, some), child)
+        return child
+
+    def _with_split_plan(self, java: Any) -> Any | None:
+        if str(java.getClass().getSimpleName()) not in _SUBQUERIES:
+            return None
+        return java.withNewPlan(self.split(PlanNode(java.plan())))
 
 
 class _ScalarSubqueries:

@@ -23,6 +23,7 @@ from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_o
 from flykka.api.table.top_n import first_rows, is_first_rows, without_number
 from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
+from flykka.spark_bridge.sql.join_order import with_connected_joins
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.plan_segment import frame_of_node
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
@@ -97,6 +98,7 @@ class Planner:
             session = stream.flow.type.prototype.sparkSession
             self._note_common_tables(plan)
             plan = without_subqueries(session, plan, self._reads_stream)
+            plan = with_connected_joins(session, plan) if self._as_of.is_empty else plan
         self._read = [frozenset(each.id for each in plan.output)]
         self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)
@@ -212,7 +214,10 @@ class Planner:
         nodes = [node]
         while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
             nodes.append(child)
+        read = len(self._read)
+        self._read += [each.columns_read for each in nodes[1:]]
         rows = weighted(self._below(child).settled(carries_keys=True))
+        del self._read[read:]
         return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
 
     def _check_subqueries(self, node: PlanNode) -> None:

@@ -36,6 +36,10 @@ class AsOfClauses:
     def __init__(self, clauses: Sequence[AsOfClause]) -> None:
         self._left = {clause.table: clause for clause in clauses}
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._left
+
     def of(self, join: PlanNode) -> AsOfClause | None:
         """Remove and return the clause at the right side of a join; None without a clause."""
         place = self._place(join)

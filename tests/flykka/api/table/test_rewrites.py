@@ -35,6 +35,42 @@ def test_a_condition_of_one_side_is_pushed_below_a_join_if_safe(
     assert is_below(on="AND b.price > 1") is on_right
 
 
+KEYS = {
+    "cross": ("FROM bid a, bid b, bid c WHERE a.auction = c.auction AND b.bidder = c.bidder", 2),
+    "three, of which the first has no partner": ("FROM bid a, bid b, bid c WHERE b.bidder = c.bidder", 1),
+    "OR": (
+        "FROM bid a, bid b WHERE a.auction = b.auction AND a.price > 1 OR a.price > b.price AND b.auction = a.auction",
+        1,
+    ),
+    "subquery": (
+        "FROM bid a, bid b, bid c WHERE a.auction = c.auction AND b.bidder = c.bidder"
+        " AND a.price = (SELECT min(price) FROM bid d WHERE d.channel = a.channel)",
+        3,
+    ),
+    "subquery in a subquery": (
+        "FROM bid e WHERE price IN (SELECT a.price FROM bid a, bid b, bid c WHERE a.auction = c.auction"
+        " AND b.bidder = c.bidder AND a.price = (SELECT min(price) FROM bid d WHERE d.channel = a.channel))",
+        4,
+    ),
+    "value": (
+        "FROM bid a, bid b, bid c WHERE a.auction = c.auction AND b.bidder = c.bidder"
+        " AND a.price > (SELECT avg(price) FROM bid)",
+        2,
+    ),
+}
+"""Queries with inner joins in an unfortunate order, and the joins that can have an equality."""
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_inner_joins_are_ordered_by_their_equalities(queries: Queries, name: str) -> None:
+    query, equalities = KEYS[name]
+    select = "e.price" if "bid e" in query else "a.price"
+
+    joins = [each for each in queries.operators(f"SELECT {select} {query}") if "join(" in each]
+
+    assert len([each for each in joins if " = " in each]) == equalities
+
+
 @pytest.mark.parametrize(
     "where",
     [
