@@ -37,6 +37,16 @@ def kind_of_weight(weight: str) -> Column:
     return F.explode(F.array_repeat(kind, F.abs(named(weight)).cast("int")))
 
 
+def no_weight() -> Column:
+    """Return the weight of a row that does not count."""
+    return F.lit(0).cast("bigint")
+
+
+def no_kind() -> Column:
+    """Return the kind of a row that does not count."""
+    return F.lit(None).cast("string")
+
+
 def constant(value: bool) -> Column:
     return F.lit(value)
 
@@ -48,7 +58,7 @@ def counted(condition: Column, value: Column) -> Column:
 
 def number_of_rows(row_kind: str) -> Column:
     """Return the number of current rows: the added rows minus the retracted ones."""
-    return F.sum(_sign(row_kind))
+    return F.sum(F.when(named(row_kind).isNull(), 0).otherwise(_sign(row_kind)))
 
 
 def kind_of_number(number: str) -> Column:

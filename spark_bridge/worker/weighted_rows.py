@@ -124,6 +124,8 @@ class ProcessChanges(KeyedWork):
         place = key_numbers(stored.select(names), batch.keys.select(names))
         now = deltas + np.where(place < 0, 0, np.append(weights, 0)[place])
         changed = np.flatnonzero(deltas)
+        if self.function.keeps_empty and not len(weights) and not len(changed):
+            changed = np.zeros(1, np.int64)
         state = pa.table({WEIGHT: now[changed]})
         deleted = now[changed] == 0
         if self.function.keeps_empty and weights.sum() + deltas.sum() == 0:

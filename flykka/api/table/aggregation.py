@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,16 +22,17 @@ from flykka.api.table.relation import (
     with_changelog,
 )
 from flykka.api.table.retractions import RetractingAggregates
-from flykka.api.table.weighted import only_columns, recomputed, weighted, with_weights
+from flykka.api.table.weighted import StreamOf, only_columns, recomputed, weighted, with_empty_row, with_weights
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.program.functions import counted_rows, only_key
 from flykka.spark_bridge.sql.plan_columns import named, window_struct
 from flykka.spark_bridge.sql.plan_node import COMPUTED
-from flykka.spark_bridge.sql.row_kinds import is_exact_sum
+from flykka.spark_bridge.sql.row_kinds import is_exact_sum, no_weight
 from flykka.spark_bridge.sql.table_types import marks_type
 from flykka.spark_bridge.worker.first_rows import FirstOfValues
+from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -97,7 +99,7 @@ def is_of_parts(call: Expression) -> bool:
     return call.called.kind in _OF_PARTS and (not call.java.isDistinct() or len(call.called.children) == 1)
 
 
-def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relation:
+def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation], stream_of: StreamOf) -> Relation:
     """Plan an aggregate; `below` plans its input.
 
     Raises:
@@ -111,7 +113,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
         for each in reversed(cut.nodes):
             relation = relation.then(each)
         cut = None
-    return _Aggregate(node, relation.settled(carries_keys=True), cut).relation()
+    return _Aggregate(node, relation.settled(carries_keys=True), cut, stream_of).relation()
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
@@ -124,7 +126,8 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 class _Aggregate:
     """An aggregation by keys and optionally a window."""
 
-    def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None) -> None:
+    def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf) -> None:
+        self._stream_of = stream_of
         self._node = node
         self._rows = rows
         self._cut = cut
@@ -141,7 +144,7 @@ class _Aggregate:
             if not all(map(is_exact_sum, (call for call, _ in self._calls))):
                 return self._recomputed()
             keys = tuple(zip(self._key_columns, self._key_names, strict=True))
-            stream = RetractingAggregates(self._rows, keys, self._calls).stream
+            stream = RetractingAggregates(self._rows, keys, self._calls, self._stream_of).stream
         elif windows is None and not all(is_of_parts(call) for call, _ in self._calls):
             return self._recomputed()
         elif windows is None and not self._calls:
@@ -160,6 +163,8 @@ class _Aggregate:
     def _recomputed(self) -> Relation:
         """Let Spark compute the aggregates of changed groups again."""
         rows = only_columns(weighted(self._rows), self._node.columns_read)
+        if not self._keys:
+            rows = replace(rows, stream=with_empty_row(rows.stream, self._stream_of, WEIGHT, no_weight()))
         keys = [rows.columns.column(key) for key in self._keys if not key.is_session]
         outputs = [
             next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys

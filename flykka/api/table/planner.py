@@ -21,7 +21,7 @@ from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
 from flykka.api.table.top_n import first_rows, is_first_rows, without_number
-from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
+from flykka.api.table.weighted import StreamOf, changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.join_order import with_connected_joins
 from flykka.spark_bridge.sql.plan_columns import named
@@ -31,7 +31,6 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.spark_bridge.program.prototype import DataFrame
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -68,7 +67,7 @@ class Planner:
     def __init__(
         self,
         streams: Mapping[str, DataStream],
-        stream_of: Callable[[DataFrame], DataStream],
+        stream_of: StreamOf,
         time_to_live_ms: int | None = None,
         as_of: Sequence[AsOfClause] = (),
     ) -> None:
@@ -184,7 +183,7 @@ class Planner:
             case "Distinct":
                 return self._distinct(node)
             case "Aggregate":
-                return aggregated(node, self._below)
+                return aggregated(node, self._below, self._stream_of)
             case "Window":
                 return self._window(node)
             case "Sort":
@@ -299,9 +298,10 @@ class Planner:
         rows = self._below(node.children[0]).settled(carries_keys=True)
         if rows.stream.changelog == APPEND_ONLY:
             return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
-        stream = RetractingAggregates(rows, [(named(name), name) for name in rows.called], ()).stream
-        keys: dict[int, Role] = {column: IsKey(name=name) for column, name in rows.names.items()}
-        return leaf(replace(rows, stream=stream, roles=keys), node)
+        keys = [(named(name), name) for name in rows.called]
+        stream = RetractingAggregates(rows, keys, (), self._stream_of).stream
+        roles: dict[int, Role] = {column: IsKey(name=name) for column, name in rows.names.items()}
+        return leaf(replace(rows, stream=stream, roles=roles), node)
 
     def _united(self, node: PlanNode) -> Relation:
         sides = [self._relation(child) or self._table(child) for child in node.children]

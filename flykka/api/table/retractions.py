@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import normalized
 from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog
+from flykka.api.table.weighted import StreamOf, with_empty_row
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import (
@@ -17,6 +18,7 @@ from flykka.spark_bridge.sql.row_kinds import (
     counted,
     kind_of_number,
     kind_of_weight,
+    no_kind,
     number_of_rows,
 )
 
@@ -34,6 +36,7 @@ class RetractingAggregates:
         rows: Rows,
         keys: Sequence[tuple[Column, str]],
         calls: Sequence[tuple[Expression, str]],
+        stream_of: StreamOf,
     ) -> None:
         """Aggregate calls by keys; each key and call comes with the name of its column.
 
@@ -42,6 +45,7 @@ class RetractingAggregates:
         self._rows = rows
         self._keys = tuple(keys)
         self._calls = tuple(calls)
+        self._stream_of = stream_of
 
     @property
     def stream(self) -> DataStream:
@@ -50,6 +54,8 @@ class RetractingAggregates:
         summands = {each.argument: each.summand for each in self._retracted}
         arguments = self._arguments
         changes = arguments if arguments.changelog.keys is None else normalized(arguments)
+        if not names:
+            changes = with_empty_row(changes, self._stream_of, _kind(changes), no_kind())
         changes = changes.with_columns(summands) if summands else changes
         aggregated, kind = self._summed(changes, names)
         aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 WEIGHTED = Changelog(weight=WEIGHT)
 
+StreamOf = Callable[["DataFrame"], DataStream]
+"""Makes a stream of the rows of a table."""
+
 
 def weighted(rows: Rows) -> Rows:
     """Return the rows with a weight column; upserts are first normalized, as by Flink's ChangelogNormalize."""
@@ -70,6 +73,18 @@ def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) 
     """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one."""
     rows = weighted(relation.settled(carries_keys=True))
     return relation_of(rows if is_unique else with_unique(rows, None), node)
+
+
+def with_empty_row(stream: DataStream, stream_of: StreamOf, column: str, value: Column) -> DataStream:
+    """Return the stream with a first row that counts as no row: it has this value in a column, and nulls in others.
+
+    So an aggregate without keys has its result over no rows, as in a batch, before it has seen any.
+    """
+    prototype = stream.flow.type.prototype
+    values = (value if each.name == column else null_of(each.dataType) for each in prototype.schema)
+    named_values = (each.alias(name) for each, name in zip(values, prototype.columns, strict=True))
+    row = stream_of(prototype.sparkSession.range(1).select(*named_values)).name("no rows")
+    return with_changelog(stream.union(row), stream.changelog)
 
 
 def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:

@@ -75,6 +75,8 @@ QUERIES = {
     f" FROM ({DEAREST}) GROUP BY n",
     "greatest of all": "SELECT max(city) AS last, count(DISTINCT city) AS cities, count(*) AS n FROM person",
     "none left": "SELECT min(city) AS first, count(DISTINCT city) AS n FROM person WHERE bidder = 3 AND city = 'Bonn'",
+    "nowhere": "SELECT max(city) AS last, count(*) AS n FROM person WHERE city = 'Nowhere'",
+    "none there": "SELECT count(city) AS n, sum(bidder) AS s FROM person WHERE city = 'Nowhere'",
     "values": f"SELECT DISTINCT m % 10 AS digit FROM ({DEAREST})",
     "best": f"SELECT a, b, m, r FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY m DESC, b) AS r"
     f" FROM ({DEAREST})) WHERE r <= 2",
@@ -137,7 +139,7 @@ ORDINARY = {
 }
 """Queries of a view, appended or keyed, beside changing people."""
 
-SOME = ("greatest", "placed", "means", "best")
+SOME = ("greatest", "placed", "means", "best", "nowhere", "none there")
 """Each of these needs functions that the others do not need."""
 
 
