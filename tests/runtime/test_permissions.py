@@ -1,4 +1,4 @@
-"""Files of a checkpoint get the read permissions of the folder that they are written into."""
+"""Files of a checkpoint get the read permissions of the folder into which they are written."""
 
 from __future__ import annotations
 

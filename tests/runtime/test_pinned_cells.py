@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it survives failures of turns, and ends with its actor."""
+"""The thread of a pinned actor is started by Pykka, survives failures of turns, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.runtime.scripted_actors import fails, in_turn, replies, says, scripte
 
 
 def thread_of(ref: ActorRef) -> threading.Thread:
-    """The thread of a pinned actor that has taken a turn."""
+    """Return the thread of a pinned actor that has taken a turn."""
     (thread,) = [thread for thread in threading.enumerate() if thread.name == f"flykka-pinned-{ref}"]
     return thread
 
@@ -39,14 +39,14 @@ def assert_ends(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def test_a_pinned_actor_is_a_pykka_threading_actor_if_there_are_threads() -> None:
+def test_a_pinned_actor_on_threads_is_a_pykka_threading_actor() -> None:
     pinned = scripted_actor([]).with_dispatcher("pinned")
     with ActorSystem("threads") as threaded, SeededSystem(1) as seeded:
         assert isinstance(threaded.spawn(pinned, "a").actor_inbox.owner, pykka.ThreadingActor)
         assert type(seeded.spawn(pinned, "a").actor_inbox.owner) is Cell
 
 
-def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
+def test_a_stop_ends_the_thread(threaded: ActorSystem) -> None:
     ref = started(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
@@ -56,7 +56,7 @@ def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
-def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
+def test_a_kill_ends_an_idle_thread(threaded: ActorSystem) -> None:
     ref = started(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
@@ -66,7 +66,7 @@ def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
-def test_a_kill_ends_the_thread_after_the_turn_that_it_is_in(threaded: ActorSystem) -> None:
+def test_a_kill_ends_the_thread_after_its_current_turn(threaded: ActorSystem) -> None:
     gate = Gate()
     ref = started(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
     thread = thread_of(ref)
@@ -92,7 +92,7 @@ def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     assert threads[0] is threads[1]
 
 
-def test_the_thread_of_a_pinned_actor_survives_an_error_of_the_kernel(
+def test_the_thread_of_a_pinned_actor_survives_a_kernel_error(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ref = started(threaded, scripted_actor([], {"r": replies}))
@@ -148,10 +148,10 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
 
 
 class Heavy:
-    """A message that supports weak references."""
+    """A message class that supports weak references."""
 
 
-def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:
+def test_an_idle_thread_keeps_no_message_in_memory() -> None:
     forgotten = threading.Event()
     with ActorSystem("threads") as system:
         ref = started(system, scripted_actor([], {"r": replies}))

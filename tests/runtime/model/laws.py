@@ -1,7 +1,7 @@
-"""The laws of the kernel, and the records of everything that happens in one system.
+"""The laws of the kernel, and the records of all events in one system.
 
-An assertion within an actor would be one more failure for its parent to handle, so a broken law is recorded, and the
-test checks the records.
+An assertion that fails within an actor would be another failure for its parent to handle. A broken law is therefore
+recorded, and the test checks the records.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class LawRecords:
 
     Args:
         seed: the seed of the random numbers.
-        exact: False on threads. There a turn on another thread may continue unobserved after a kill, and the end of an
-            actor is visible in one place sooner than in another: laws about these moments hold on one thread only.
+        exact: False on threads. A turn on another thread may then continue unobserved after a kill, and the end of an
+            actor becomes visible to different observers at different moments. Laws about these moments are checked only
+            if this is True.
     """
 
     def __init__(self, seed: int, *, exact: bool = True) -> None:
@@ -77,11 +78,11 @@ class LawRecords:
         self.broken.append(f"{law}: {what}")
 
     def likely(self, probability: float) -> bool:
-        """Draw with this probability; always False while the model is to end."""
+        """Draw with this probability; always False while the model shuts down."""
         return not self.calm and self.dice.random() < probability
 
     def someone(self) -> ActorRef:
-        """A random actor, mostly a living one."""
+        """Return a random actor, usually a living one."""
         living = list(self._living.values())
         return self.dice.choice(living if living and self.dice.random() < 0.9 else self.refs)
 
@@ -97,7 +98,6 @@ class LawRecords:
     # Sending
 
     def tell(self, ref: ActorRef, speaker: ActorRef | None, fuel: int) -> None:
-        """Send `ref` a `Do`."""
         ref.tell(self._declared(Do, ref, speaker, fuel))
 
     def ask(self, ref: ActorRef, speaker: ActorRef | None, fuel: int, *, block: bool = False) -> None:
@@ -111,9 +111,9 @@ class LawRecords:
         try:
             self._check_answer(question.token, ref.ask(question, timeout=0.5))
         except AskCycleError:
-            self._told.discard(question.token)  # It has never been sent.
+            self._told.discard(question.token)  # The question was never sent.
         except KernelError:
-            pass  # Any kernel error is an outcome.
+            pass  # Any kernel error is an acceptable outcome.
         finally:
             self.depth -= 1
 
@@ -136,7 +136,7 @@ class LawRecords:
         token = self.token()
         self.spoken_by[token] = name
         if speaker is None or (self.exact and speaker.is_alive()):
-            self._told.add(token)  # Else it may have been killed in this turn, and its messages are dropped.
+            self._told.add(token)  # Otherwise the message may be dropped with the killed speaker.
         return kind(token=token, speaker=name, number=self._sent[name, ref], fuel=fuel)
 
     def _on_reply(self, token: int, reply: Future[Message]) -> None:
@@ -147,7 +147,7 @@ class LawRecords:
         if answer != Answer(token=token):
             self.breaks("an ask gets the answer to its own question", f"{token} got {answer}")
 
-    # What happens to creatures
+    # Life cycle of creatures
 
     def spawned(self, ref: ActorRef) -> None:
         """Record a new actor."""
@@ -155,7 +155,7 @@ class LawRecords:
         self._living[ref] = ref
         self._children[ref.path.rpartition("/")[0]].add(ref)
         if ref in self.ended:
-            self._forget(ref)  # It has ended meanwhile, on another thread.
+            self._forget(ref)  # The actor has already ended on another thread.
 
     def begins(self, creature: Lived) -> None:
         """Record a new instance."""
@@ -192,7 +192,7 @@ class LawRecords:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Watched actors whose `Terminated` has not arrived; if some of them have ended, only those."""
+        """Watched actors whose `Terminated` has not arrived; if some of them have ended, only the ended ones."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
@@ -233,7 +233,7 @@ class LawRecords:
         """True if a turn of this actor may still run after a kill."""
         return not self.exact and self.ended.get(ref) is EndReason.KILLED
 
-    # Laws at rest, and at the end
+    # Laws at rest and after termination
 
     def check_at_rest(self, system: ActorSystem) -> None:
         """Check the laws while nothing runs."""
@@ -278,7 +278,9 @@ def _cell(ref: Ref) -> Cell:
 
 
 def _held(cell: Cell) -> list[str]:
-    """Objects that an ended cell still references. A turn that was killed on another thread may run a little longer."""
+    """Objects that an ended cell still references. The turn of an actor that was killed by another thread may still run
+    for a moment.
+    """
     assert cell.mailbox._claim.acquire(timeout=10), "a turn does not end"
     kept = {
         "an instance": cell.instance,
@@ -292,7 +294,7 @@ def _held(cell: Cell) -> list[str]:
 
 
 def _waits_for_time(ref: Ref) -> bool:
-    """True if only advancing time restarts the actor: after its own backoff, or that of an ancestor."""
+    """True if the actor restarts only when time advances, because of its own backoff or that of an ancestor."""
     cell: Cell | None = _cell(ref)
     while cell is not None and cell.faults._backoff is None:
         cell = cell.parent

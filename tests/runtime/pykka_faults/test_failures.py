@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExc
 
 
 def _stops_everybody(stage: Stage, error: BaseException) -> None:
-    """Plain Pykka: the bystander dies, and the asker waits for a thread that has ended."""
+    """Assert that with plain Pykka the bystander dies, and that the asker waits for a thread that has ended."""
     bystander = stage()
     failing = stage({"fail": raises(error)})
     reply = failing.ref.ask("fail", block=False)
@@ -35,7 +35,9 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """flykka's actors, in a system created after the failure, because they are in Pykka's registry too."""
+    """Assert that other flykka actors survive. The system is created after the failure, because its actors are in
+    Pykka's registry too.
+    """
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")
@@ -56,14 +58,14 @@ def test_p3_a_system_exit_in_a_handler_stops_no_other_actor(stage: Stage, ours: 
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), pytest.fail.Exception("outcome")], ids=lambda error: type(error).__name__
 )
-def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play, error: BaseException) -> None:
+def test_p4_a_cancelled_task_or_failed_test_stops_no_other_actor(
+    stage: Stage, ours: Play, error: BaseException
+) -> None:
     _stops_everybody(stage, error)
     _harms_no_one_else(error, ours)
 
 
-def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
-    threaded: ActorSystem, stage: Stage, ours: Play
-) -> None:
+def test_p7_the_supervisor_decides_equally_for_asks_and_tells(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     asked, told = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as scripted"):
         asked.ref.ask("fail")

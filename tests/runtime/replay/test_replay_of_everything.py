@@ -1,4 +1,4 @@
-"""Random actors, recorded in virtual time and on threads: their replay equals the record."""
+"""Random actors are recorded in virtual time and on threads, and their replays equal the recordings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def replies_to_parent(context: ActorContext) -> None:
     context.parent.tell(says("heard the second"))
 
 
-def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -> None:
+def test_replayed_actors_are_not_in_pykkas_registry(tmp_path: Path) -> None:
     with SeededSystem(1, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         spawn_random_actors(system, 1)
         system.advance(300)

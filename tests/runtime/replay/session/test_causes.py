@@ -1,4 +1,4 @@
-"""The cause of a turn is the effect of the earlier turn that caused it."""
+"""The cause of a turn is an effect of an earlier turn."""
 
 from __future__ import annotations
 
