@@ -138,7 +138,7 @@ class CoordinatorCluster(ClusterBuilder):
         )
 
     def task_messages(self) -> list[Message]:
-        """The messages to the tasks since the last call."""
+        """Return the messages to the tasks since the last call."""
         told = self._task_manager.recorded(Message)
         self._task_manager.received(Message)
         return told

@@ -1,4 +1,4 @@
-"""An attempt ignores its cancellation: it is interrupted, its TaskManager is given up, and the job continues."""
+"""An attempt ignores its cancellation: it is interrupted, its TaskManager is abandoned, and the job continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
 class Nowhere:
-    """Never runs its work."""
+    """An executor that never runs its work."""
 
     def run_blocking(self, work: Pipe[Any]) -> None: ...
 
@@ -47,7 +47,7 @@ class StubbornEngine(NamesEngine):
 
 
 class StubbornNames(Names):
-    """A data plane on which the first attempt of the second source cannot be interrupted."""
+    """A data plane in which the first attempt of the second source cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_pat
     with SeededSystem(seed) as system:
         data_plane = StubbornNames()
         stage = WholeCluster(system, tmp_path, data_plane)
-        # The other source dies, so that this one is cancelled.
+        # The other source is killed, so that this source is cancelled.
         other = system.actor_selection("/user/task-manager-*/source-0.0-*")
         kill_when(system, other.resolve_one, is_a(AcknowledgeCheckpoint))
         stage.submit(task_cancellation=SOON)

@@ -110,7 +110,7 @@ def test_the_next_run_publishes_the_pending_output_of_a_cancelled_job(
         assert plane.durable.late == []
 
 
-def test_a_job_cancelled_with_its_checkpoints_retains_no_checkpoint(tmp_path: Path) -> None:
+def test_a_job_cancelled_with_checkpoint_deletion_retains_no_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         stage = WholeCluster(system, tmp_path, KeyedRows())
         stage.checkpointing = {"interval_ms": 500}
@@ -142,7 +142,7 @@ def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Messa
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_current_owner(
+def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_new_owner(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms

@@ -54,7 +54,7 @@ def test_a_hook_without_state_leaves_no_master_state() -> None:
     assert states == (MasterState(identifier="a", data=b"state"),)
 
 
-def test_the_first_of_two_equal_names_stays() -> None:
+def test_a_hook_with_a_duplicate_name_is_not_added() -> None:
     first, second = Hook("a"), Hook("a")
     hooks = MasterHooks([first])
 
@@ -73,7 +73,7 @@ def test_an_invalid_hook_is_refused() -> None:
         MasterHooks([cast("MasterTriggerRestoreHook", "hook")])
 
 
-def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
+def test_a_failing_hook_is_reported_with_its_name_and_checkpoint() -> None:
     hooks = MasterHooks([Hook("a", ValueError("broken"))])
 
     with pytest.raises(MasterHookError, match="'a' failed for checkpoint 7") as raised:
@@ -84,12 +84,12 @@ def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
     assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_only_bytes_can_be_stored() -> None:
+def test_hook_state_must_be_bytes() -> None:
     with pytest.raises(MasterHookError, match="'a' returned str for checkpoint 7"):
         MasterHooks([Hook("a", "text")]).trigger(7, 0)
 
 
-def test_master_hooks_are_reset_without_a_checkpoint() -> None:
+def test_master_hooks_are_reset_if_there_is_no_checkpoint() -> None:
     hook = Hook("a")
 
     MasterHooks([hook]).restore(None, [("a", None)])

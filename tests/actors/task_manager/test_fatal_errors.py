@@ -19,7 +19,7 @@ SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
 
 class Stubborn(Actor):
-    """Closes after so many requests, or never."""
+    """Closes after this number of requests, or never."""
 
     def __init__(self, told: list[Message], closes_when_told: int | None) -> None:
         self._told = told
@@ -66,7 +66,7 @@ def test_a_bridge_that_closes_at_the_second_request_causes_no_failure(system: Se
     assert cluster.is_alive(HERE)
 
 
-def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> None:
+def test_a_task_that_never_ends_fails_its_task_manager(system: SeededSystem) -> None:
     data = StubbornData(closes_when_told=None)
     published: list[Message] = []
     system.event_stream.subscribe(published.append, FatalErrorOccurred)
@@ -94,7 +94,7 @@ def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: Seed
     assert heard[0].cause.type_name == "TaskCancellationTimeoutError"
 
 
-def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSystem) -> None:
+def test_job_settings_override_those_of_the_task_manager(system: SeededSystem) -> None:
     cluster = TaskManagerCluster(
         system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0)
     )

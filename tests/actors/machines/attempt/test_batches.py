@@ -1,4 +1,4 @@
-"""A batch is released when its last holder has released it."""
+"""A batch is freed when its last holder has released it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_a_batch_is_freed_by_its_last_holder() -> None:
     assert (still_held, gone) == ({}, {A: "rows of a"})
 
 
-def test_a_batch_being_read_is_not_released_with_unread_ones() -> None:
+def test_a_batch_being_read_is_not_freed_with_unread_batches() -> None:
     batches = held("a")
     batches.claim(A, READER)
 
     assert batches.release([A]) == {}
 
 
-def test_a_freed_batch_cannot_be_taken_or_held() -> None:
+def test_a_freed_batch_cannot_be_claimed_or_held() -> None:
     batches = held("a")
     batches.release([A])
 
@@ -54,7 +54,7 @@ def test_a_freed_batch_cannot_be_taken_or_held() -> None:
 
 
 @pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
-def test_the_output_of_an_attempt_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
+def test_the_output_of_an_attempt_is_retained_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
     batches = held("sent", address=THERE)
 
     batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)
@@ -62,7 +62,7 @@ def test_the_output_of_an_attempt_stays_unless_it_was_cancelled(is_cancelled: bo
     assert set(batches.holders()) == left
 
 
-def test_an_ending_attempt_releases_its_batches_and_those_on_their_way() -> None:
+def test_an_ending_attempt_releases_its_own_and_in_flight_batches() -> None:
     batches = held("to it")
     batches.put(BatchId("its state"), "", producer=READER, holder=f"{READER} state")
     batches.put(BatchId("another's"), "", producer=READER, holder=f"{READER}0 state")
@@ -72,7 +72,7 @@ def test_an_ending_attempt_releases_its_batches_and_those_on_their_way() -> None
     assert set(batches.holders()) == {"another's"}
 
 
-def test_a_kept_batch_is_read_until_its_partition_is_released() -> None:
+def test_a_retained_batch_is_readable_until_its_partition_is_released() -> None:
     batches = held("a", holder=KEPT)
     batches.claim(A, READER)
     batches.release([A], READER)

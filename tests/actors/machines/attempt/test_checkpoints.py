@@ -167,7 +167,7 @@ def test_the_durable_part_of_an_aborted_snapshot_is_acknowledged_for_its_deletio
     ]
 
 
-def test_a_barrier_that_is_not_newer_is_stale() -> None:
+def test_a_barrier_of_an_older_checkpoint_is_stale() -> None:
     kept = book()
     begun(kept, 3)
 
@@ -175,7 +175,7 @@ def test_a_barrier_that_is_not_newer_is_stale() -> None:
     assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.STALE
 
 
-def test_a_checkpoint_is_under_way_until_it_is_acknowledged_or_aborted() -> None:
+def test_a_checkpoint_is_pending_until_it_is_acknowledged_or_aborted() -> None:
     kept = book()
     first, _ = begun(kept, 1), begun(kept, 2)
     both = kept.under_way
@@ -217,7 +217,7 @@ def test_the_output_of_an_aborted_checkpoint_is_published_with_the_next() -> Non
     assert not kept.has_output
 
 
-def test_rows_that_fire_after_a_barrier_belong_to_its_checkpoint() -> None:
+def test_rows_fired_by_a_barrier_belong_to_its_checkpoint() -> None:
     kept = book()
     kept.stage(staged(1, "a"))
     checkpoint = begun(kept, 1)
@@ -229,7 +229,7 @@ def test_rows_that_fire_after_a_barrier_belong_to_its_checkpoint() -> None:
     assert kept.commit(1) == 301
 
 
-def test_rows_that_are_shown_at_once_wait_for_no_commit() -> None:
+def test_immediately_visible_rows_do_not_wait_for_a_commit() -> None:
     kept = book()
     kept.stage(staged(7))
     checkpoint = begun(kept, 1)
@@ -250,7 +250,7 @@ def test_a_second_commit_publishes_nothing() -> None:
     assert (kept.commit(1), kept.commit(1)) == (30, 0)
 
 
-def test_no_record_is_kept_of_ended_checkpoints() -> None:
+def test_records_of_ended_checkpoints_are_removed() -> None:
     kept = book()
     for checkpoint_id in range(1, 6):
         checkpoint = begun(kept, checkpoint_id)

@@ -1,4 +1,4 @@
-"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when it is due."""
+"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when due."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fires(stage: int, at_ms: int) -> AdvanceProcessingTime:
     return AdvanceProcessingTime(stage=stage, processing_time_ms=at_ms, watermark_ms=WATERMARK_MIN)
 
 
-def test_stages_have_their_start_time_if_operators_use_processing_time() -> None:
+def test_stages_get_their_start_time_if_operators_use_processing_time() -> None:
     task, plain = opened(), Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=1))
     plain.feed(StartTask(), ChainOpened())
 
@@ -54,7 +54,7 @@ def test_stages_have_their_start_time_if_operators_use_processing_time() -> None
     assert untimed == [ProcessBatch(stage=0, gate=0, batch=batch("a"), watermark_ms=WATERMARK_MIN)]
 
 
-def test_the_first_timer_reported_by_the_bridge_is_awaited_and_fired() -> None:
+def test_the_first_timer_reported_by_the_bridge_fires_when_due() -> None:
     task = opened()
     task.arrive(0, batch("a"))
 
@@ -78,7 +78,7 @@ def test_an_earlier_timer_replaces_a_later_one_and_is_set_once() -> None:
     assert [delays(each) for each in (first, same, earlier)] == [[500], [], [200]]
 
 
-def test_a_timer_that_was_deleted_meanwhile_fires_nothing() -> None:
+def test_a_deleted_timer_does_not_fire() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"))
     task.feed(told(0, next_timer_ms=1500), told(1, next_timer_ms=None))
@@ -89,7 +89,7 @@ def test_a_timer_that_was_deleted_meanwhile_fires_nothing() -> None:
     assert to_bridge(fired) == []
 
 
-def test_a_timer_that_is_due_already_fires_before_the_next_batch() -> None:
+def test_a_timer_that_is_already_due_fires_before_the_next_batch() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"), batch("c"))
 

@@ -82,7 +82,7 @@ def ask(request: Message) -> Tell[Role]:
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
-    """The machine, and the effects of the last event."""
+    """Return the machine, and the effects of the last event."""
     requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:
@@ -90,7 +90,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
     return requests, followed
 
 
-def test_a_savepoint_gets_a_folder_is_taken_and_reported_to_its_client() -> None:
+def test_a_savepoint_gets_a_folder_and_is_reported_to_its_client() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
     answered = requests.handle(savepoint_completed())
@@ -111,7 +111,7 @@ def test_a_checkpoint_request_reaches_the_coordinator_and_its_result_the_client(
     assert requests.waiting == frozenset()
 
 
-def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
+def test_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
     (refused,) = requests.handle(savepoint_failed("c"))
 
@@ -121,7 +121,7 @@ def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_fa
     assert refused.cause.message == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
 
 
-def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
+def test_checkpoint_requests_are_refused_if_the_job_is_not_running() -> None:
     _, (refused,) = after(checkpoint_wanted())
 
     assert isinstance(refused, RefuseSnapshot)
@@ -161,7 +161,7 @@ def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> N
     assert late == [DiscardLocation(location="/savepoints/a")]
 
 
-def test_a_stop_ends_when_the_job_ends_otherwise_and_late_events_are_ignored() -> None:
+def test_a_stop_ends_if_the_job_ends_and_later_events_are_ignored() -> None:
     requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
@@ -181,7 +181,7 @@ def test_the_folder_of_a_stop_is_deleted_if_its_savepoint_fails(word: SavepointE
     ]
 
 
-def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
+def test_a_savepoint_completed_while_the_job_fails_is_retained_and_named() -> None:
     _, told = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
 
     [refusal] = told
@@ -189,7 +189,7 @@ def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> N
     assert "A savepoint has been created at /savepoints/stop" in refusal.why
 
 
-def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
+def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_stop() -> None:
     requests, followed = after(
         RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
     )
@@ -198,7 +198,7 @@ def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
     assert requests.waiting == {"stop"}
 
 
-def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None:
+def test_a_job_that_fails_after_its_final_savepoint_retains_and_names_it() -> None:
     requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
@@ -207,7 +207,7 @@ def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None
     assert requests.stopped_with is None
 
 
-def test_a_finished_job_names_the_savepoint_that_it_was_stopped_with() -> None:
+def test_a_job_stopped_with_a_savepoint_names_the_savepoint() -> None:
     requests, followed = after(
         RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
@@ -231,13 +231,13 @@ NEWS = st.one_of(
 
 
 def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
-    """The clients that were answered."""
+    """Return the clients that were answered."""
     told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 
 
 @given(st.lists(NEWS, max_size=12))
-def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
+def test_every_request_is_either_pending_or_answered_once(news: list[SavepointEvent]) -> None:
     requests, _ = after(RUNNING)
 
     said = [
@@ -251,7 +251,7 @@ def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent
     assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
-def test_a_batch_job_has_no_savepoints_and_cannot_be_stopped() -> None:
+def test_savepoints_and_stops_are_refused_for_a_batch_job() -> None:
     requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 

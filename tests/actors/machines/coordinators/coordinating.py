@@ -1,4 +1,4 @@
-"""The holder of an operator coordinator with two subtasks; the coordinator answers on the test's command."""
+"""The holder of an operator coordinator with two subtasks; the coordinator completes calls when the test says so."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Harness:
         self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
 
     def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Handle the events, and return the effects except calls of the coordinator and messages to subtasks."""
+        """Handle the events, and return all effects except calls of the coordinator and messages to subtasks."""
         others: list[CoordinatorEffect] = []
         for event in events:
             for effect in self.holder.handle(event):
@@ -117,7 +117,7 @@ class Harness:
         return self.tell(failed, failed)
 
     def run(self) -> Harness:
-        """Bring both subtasks to RUNNING, and report it to the coordinator."""
+        """Bring both subtasks to RUNNING, and report this to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:
             self.answer()

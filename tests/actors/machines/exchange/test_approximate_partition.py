@@ -41,7 +41,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """The buffers that were sent to the second reader, with their numbers."""
+    """Return the buffers that were sent to the second reader, with their sequence numbers."""
     responses = [
         effect.message
         for effect in effects
@@ -50,7 +50,7 @@ def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, B
     return [(response.sequence_number, response.buffer) for response in responses]
 
 
-def test_batches_in_flight_are_lost_and_the_next_reader_begins_after_them() -> None:
+def test_the_next_reader_starts_after_the_lost_in_flight_batches() -> None:
     output = approximate()
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waiting"):
@@ -94,7 +94,7 @@ def test_credit_of_the_first_reader_does_not_pass_to_the_second() -> None:
     assert output.queued_batches == 1
 
 
-def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_batches() -> None:
+def test_a_failed_reader_frees_a_full_output_without_affecting_other_readers() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     for number in range(2):
@@ -123,7 +123,7 @@ def test_an_unsent_end_of_partition_reaches_the_next_reader() -> None:
     assert output.is_released
 
 
-def test_a_reader_that_arrives_after_the_end_finds_nothing() -> None:
+def test_a_reader_that_connects_after_the_end_receives_no_data() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     output.finish()
@@ -144,7 +144,7 @@ def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
     assert released(lost) == ["for the first"]
 
 
-def test_a_reader_that_has_left_is_awaited_again() -> None:
+def test_a_reader_that_has_cancelled_is_replaced_by_the_next_one() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))

@@ -1,4 +1,4 @@
-"""Drives an ExecutionGraph: one line per event, and the effects so far."""
+"""Drives an ExecutionGraph. Each method passes one event, and the effects so far are recorded."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ class Running:
         return made
 
     def effects_of(self, kind: type[E]) -> list[E]:
-        """The effects of one kind so far."""
+        """Return the effects of this class so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def messages_of(self, kind: type[E]) -> list[E]:
-        """The messages of one kind so far to TaskManagers and to the coordinator."""
+        """Return the messages of this class so far to TaskManagers and to the coordinator."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
-        """The statuses that the job has reached."""
+        """Return the statuses that the job has reached."""
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
-        """The attempts that were cancelled."""
+        """Return the attempts that were cancelled."""
         return [cancel.attempt for cancel in self.messages_of(CancelTask)]
 
     def schedule(self) -> list[Effect]:
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
-        """Serve every slot of the last request, all on one TaskManager."""
+        """Fulfil the last slot request with slots of one TaskManager."""
         return [effect for place in self.attempts_by_place() for effect in self.give_slot(place)]
 
     def attempts_by_place(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
-        """The attempts of the last slot request by place: subtasks with equal numbers in one group share a slot."""
+        """Return the attempts in the last request by slot: subtasks with equal indexes in one group share a slot."""
         wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
         for request in self.effects_of(RequestSlots)[-1].requests:
             place = f"{request.slot_sharing_group}/{request.subtask}"
@@ -78,7 +78,7 @@ class Running:
         return wanted
 
     def give_slot(self, place: str) -> list[Effect]:
-        """Fulfil the last slot request for one place."""
+        """Fulfil the last slot request for one slot."""
         return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
@@ -138,5 +138,5 @@ class Running:
 
 
 def slot_for(place: str) -> AssignedSlot:
-    """The slot that these tests assign to a place."""
+    """Return the slot that these tests assign to `place`."""
     return slot(f"slot-of-{place}")

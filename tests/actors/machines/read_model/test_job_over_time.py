@@ -25,21 +25,21 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """A report of the source's metrics."""
+    """Return a report of the source's metrics."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details at the time of the last message, after all messages at their times."""
+    """Return the details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)
     return overview.details(heard[-1][0])
 
 
-def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() -> None:
+def test_rows_since_the_last_checkpoint_count_as_reread_after_a_restart() -> None:
     before = (
         (1_000, source_metrics(100)),
         (2_000, source_metrics(250)),
@@ -56,7 +56,7 @@ def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() ->
     assert restarted.vertices[0].rows_in == 460
 
 
-def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
+def test_without_a_checkpoint_all_rows_are_reread_after_each_restart() -> None:
     details = folded(
         (1_000, source_metrics(100)), (2_000, source_metrics(70, number=1)), (3_000, source_metrics(30, number=2))
     )
@@ -64,7 +64,7 @@ def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
     assert details.vertices[0].rows_read_again == 170
 
 
-def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
+def test_a_savepoint_does_not_reduce_the_rows_reread_after_a_restart() -> None:
     taken = replace(checkpoint_completed(1, at=2_000), is_retained=False)
 
     details = folded((1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1)))
@@ -82,7 +82,7 @@ def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None
     assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
 
 
-def test_throughput_is_the_rows_that_sources_have_read_since_the_job_began() -> None:
+def test_throughput_includes_all_source_rows_since_the_start_of_the_job() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
     details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))
@@ -90,7 +90,7 @@ def test_throughput_is_the_rows_that_sources_have_read_since_the_job_began() -> 
     assert details.throughput.values == (50.0, 200.0)
 
 
-def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> None:
+def test_late_reports_of_a_replaced_attempt_are_not_counted() -> None:
     begun = status(JobStatus.RUNNING)
 
     details = folded(
@@ -100,7 +100,7 @@ def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> No
     assert details.throughput.values == (60.0,)
 
 
-def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> None:
+def test_the_lag_is_the_maximum_over_vertices_and_ends_with_event_time() -> None:
     begun = status(JobStatus.RUNNING)
     first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
@@ -123,7 +123,7 @@ def test_the_total_time_of_a_status_excludes_the_current_period() -> None:
     )
 
 
-def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
+def test_a_deployment_lasts_from_the_first_to_the_last_task() -> None:
     overview = JobReadModel(GRAPH)
 
     def told(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:

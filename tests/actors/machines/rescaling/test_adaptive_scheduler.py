@@ -60,7 +60,7 @@ class Scheduling:
         return made
 
     def run(self) -> None:
-        """Run the job with all of its tasks."""
+        """Run the job until all tasks are running."""
         self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
@@ -90,7 +90,7 @@ class Scheduling:
         return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
 
 
-def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> None:
+def test_a_job_with_the_default_scheduler_starts_at_once_and_counts_no_slots() -> None:
     scheduling = Scheduling()
 
     assert scheduling.tell(events.StartRequested()) == [events.BeginScheduling()]
@@ -125,7 +125,7 @@ def test_a_rescale_does_not_wait_for_more_than_two_failed_checkpoints() -> None:
     assert scheduling.targets() == [3]
 
 
-def test_a_checkpoint_of_an_ended_request_is_ignored() -> None:
+def test_the_completion_of_an_earlier_request_is_ignored() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -151,7 +151,7 @@ def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
     assert ignored.comment == "the job has the parallelism already that 2 slots allow"
 
 
-def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
+def test_a_job_that_fails_during_a_rescale_restarts_rescaled() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -164,7 +164,7 @@ def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
     assert scheduling.tell(due) == [events.RestartJob(due=due)]
 
 
-def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
+def test_a_job_can_be_rescaled_after_a_refused_rescale() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -178,7 +178,7 @@ def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
     assert scheduling.rescales()[0].comment == "it is being stopped"
 
 
-def test_a_job_that_ends_ends_its_rescale() -> None:
+def test_the_end_of_a_job_ends_its_rescale() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(9, lower=9)), events.SlotsCounted(slots=3))
@@ -212,7 +212,7 @@ def test_a_failed_job_restarts_with_the_remaining_slots() -> None:
     assert scheduling.rescales()[-1].trigger is RescaleTrigger.RECOVERABLE_FAILOVER
 
 
-def test_a_job_grows_after_its_cooldown() -> None:
+def test_a_job_scales_up_after_its_cooldown() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
     scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())

@@ -48,7 +48,7 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
 
 
 def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
-    """The bounds that readers receive at the next tick, by the first letter of their source."""
+    """Return the bounds that readers receive at the next tick, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
     messages = [effect.message for effect in effects if isinstance(effect, Tell)]
@@ -65,7 +65,7 @@ def test_readers_are_notified_at_intervals_and_only_of_changes() -> None:
     assert bounds_by_source(machine, reported_watermark("left", 7)) == {"left": 17, "right": 17}
 
 
-def test_a_reader_without_a_report_holds_the_others_back() -> None:
+def test_a_reader_without_a_report_holds_back_the_others() -> None:
     machine = alignments()
 
     assert bounds_by_source(machine, reported_watermark("right", 1_000)) == {"right": WATERMARK_MIN}
@@ -73,7 +73,7 @@ def test_a_reader_without_a_report_holds_the_others_back() -> None:
     assert bounds_by_source(machine, reported_watermark("left", 0)) == {"left": 10, "right": 10}
 
 
-def test_an_idle_or_finished_reader_holds_no_reader_back() -> None:
+def test_an_idle_or_finished_reader_does_not_hold_back_others() -> None:
     machine = alignments()
     handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000))
 
@@ -86,7 +86,7 @@ def test_an_idle_or_finished_reader_holds_no_reader_back() -> None:
     }
 
 
-def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_begins() -> None:
+def test_a_finished_reader_stays_finished_until_a_new_attempt_starts() -> None:
     machine = alignments()
     handled(machine, reported_watermark("left", WATERMARK_MAX), reported_watermark("right", 1_000))
 

@@ -1,4 +1,4 @@
-"""State that was stored under the former id of its operator."""
+"""State that was stored under a former id of its operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def named(stored_as: str) -> JobVertex:
     return replace(plain, operators=(replace(operator, user_defined_operator_id=OperatorId(stored_as)),))
 
 
-def test_state_is_found_under_the_id_that_the_user_has_named() -> None:
+def test_state_is_found_under_a_user_defined_id() -> None:
     assigned = assign(STORED, [named("of-the-structure")])
 
     first = assigned.states[JobVertexId("v"), 0]
@@ -31,7 +31,7 @@ def test_state_is_found_under_the_id_that_the_user_has_named() -> None:
     assert [handle.state_id for handle in first.operators[0].shared] == ["s1"]
 
 
-def test_an_id_unknown_to_the_checkpoint_changes_nothing() -> None:
+def test_an_id_unknown_to_the_checkpoint_is_ignored() -> None:
     later = under_current_ids(STORED, [named("of-the-structure")])
 
     assert under_current_ids(later, [named("of-the-structure")]) == later
