@@ -1,4 +1,4 @@
-"""Settings of an environment for checkpoints and idle sources; no job runs."""
+"""Environment settings for checkpoints and idle sources, tested without running a job."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
     assert env.get_job_graph().checkpointing.retention is holds
 
 
-def test_in_a_named_folder_failed_or_cancelled_jobs_retain_their_checkpoints(
+def test_failed_or_cancelled_jobs_retain_their_checkpoints_in_a_named_folder(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
     copy_bids(env.set_checkpoint_dir(str(tmp_path)), bids)
@@ -117,7 +117,7 @@ class Counter(MasterTriggerRestoreHook):
         return
 
 
-def test_the_name_of_a_master_hook_is_unique(env: StreamExecutionEnvironment) -> None:
+def test_master_hook_names_must_be_unique(env: StreamExecutionEnvironment) -> None:
     env.add_master_hook(Counter("counter"))
 
     with pytest.raises(ProgramError, match="a master hook 'counter' exists already"):

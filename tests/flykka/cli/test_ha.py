@@ -1,4 +1,4 @@
-"""`flykka ha`: prints what an application left in its store, and deletes it only if the application has no leader."""
+"""`flykka ha` prints what an application left in its store, and deletes it only if the application has no leader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.flykka.cluster.high_availability.processes import Driver
 
 
 def store_of_killed_application(folder: Path) -> str:
-    """The store of an application that has run a job and was killed."""
+    """Return the store of an application that ran a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
         assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"

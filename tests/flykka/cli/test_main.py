@@ -22,7 +22,7 @@ def app(tmp_path: Path) -> str:
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line on stderr for an invalid command line."""
+    """Return the last line on stderr for an invalid command line."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
@@ -105,7 +105,7 @@ def test_unknown_options_are_passed_to_the_app(app: str, capsys: pytest.CaptureF
         ("run --overwrite out app.py --overwrite=more in", "flykka run app.py in"),
     ],
 )
-def test_the_command_to_continue_lacks_former_start_options(command_line: str, expected: str) -> None:
+def test_the_command_to_continue_omits_earlier_start_options(command_line: str, expected: str) -> None:
     assert continuing(command_line.split()) == expected.split()
 
 

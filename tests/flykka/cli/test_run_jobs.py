@@ -70,7 +70,7 @@ def write_app(folder: Path, source: str) -> str:
     return str(path)
 
 
-def test_every_job_is_shown_and_awaited_and_launch_options_win(
+def test_every_job_is_displayed_and_awaited_and_launch_options_take_precedence(
     spark: SparkSession, numbers_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoints = str(numbers_folder / "checkpoints")

@@ -52,13 +52,13 @@ def test_metrics_of_an_attempt_replace_those_of_the_previous_attempt() -> None:
     assert remembered(*told) == [job_restored(1), metrics_reported(0, 1, number=1)]
 
 
-def test_beyond_the_limit_the_oldest_message_is_dropped_but_no_metrics() -> None:
+def test_the_oldest_message_is_dropped_beyond_the_limit_but_no_metrics() -> None:
     told = [metrics_reported(0, 1), *(job_restored(number) for number in range(4))]
 
     assert remembered(*told, limit=3) == [metrics_reported(0, 1), job_restored(1), job_restored(2), job_restored(3)]
 
 
-def test_metrics_of_many_subtasks_displace_no_message() -> None:
+def test_metrics_of_many_subtasks_do_not_displace_messages() -> None:
     told = [job_restored(1), *(metrics_reported(subtask, 1) for subtask in range(5_000))]
 
     assert remembered(*told, limit=3)[0] == job_restored(1)

@@ -1,4 +1,4 @@
-"""An operator finds its state by its uid; errors about incompatible state name the operator and the remedy."""
+"""An operator finds its state by its uid. Errors about incompatible state name the operator and the remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUMS = StateSchema(keys="shop string", columns="sum bigint", windows="size=60000
 
 
 def entry(operator: str, *, max_parallelism: int = 128) -> TaskStateEntry:
-    """List state and keyed state of an operator that ran in one subtask."""
+    """Return list state and keyed state of an operator that ran in one subtask."""
     states = (
         OperatorSubtaskState(
             operator_id=operator_id(operator), operator_state=(list_state("own", [StagingFolder(path="s")]),)
@@ -74,7 +74,7 @@ def compared(
 
 
 def replace_operator(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
-    """The graph with one operator replaced."""
+    """Return the graph with one operator replaced."""
     return replace(
         job_graph,
         vertices=tuple(
@@ -93,7 +93,7 @@ def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch
     return {operator.uid: operator.match for operator in compatibility.operators}
 
 
-def test_the_same_job_finds_all_of_its_state() -> None:
+def test_an_unchanged_job_finds_all_its_state() -> None:
     compatibility = compared(GRAPH)
 
     assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
@@ -159,7 +159,7 @@ def test_an_operator_with_a_new_uid_is_suggested_by_kind() -> None:
     assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in compatibility.problems[0]
 
 
-def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> None:
+def test_a_rename_candidate_with_the_same_name_is_preferred() -> None:
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = replace_operator(replace_operator(two, "a", name="means"), "b", name="sums")
 
@@ -181,7 +181,7 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
 
 
 def compatibility_of(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
-    """The compatibility of state of one schema with an operator of another schema."""
+    """Return the compatibility of state of one schema with an operator of another schema."""
     before = replace_operator(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = replace_operator(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
     return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
@@ -197,7 +197,7 @@ def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     assert "size=60000ms" not in problem
 
 
-def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
+def test_a_list_that_a_function_no_longer_declares_is_dropped() -> None:
     held = OperatorStateSchema(name="own", element="int", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
     before = replace_operator(
         GRAPH,
@@ -252,7 +252,7 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
     assert "it is unaligned, and its rows in flight belong to the former state of 'sums'" in problem
 
 
-def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
+def test_unnamed_partial_aggregates_must_not_change() -> None:
     named = StateSchema(keys=SUMS.keys, columns="`max(a)` double", windows=SUMS.windows, merged_by=("max",))
 
     [problem] = compatibility_of(SUMS, named).problems
@@ -260,13 +260,13 @@ def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
     assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
-def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
+def test_differences_outside_the_schema_are_not_schema_changes() -> None:
     [problem] = compatibility_of(SUMS, SUMS).problems
 
     assert "it was window(a) and is now window(b)" in problem
 
 
-def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:
+def test_keys_can_be_renamed_if_the_state_has_the_same_structure() -> None:
     same = OperatorRef(uid="sums", fingerprint="window(a)")
     before = replace_operator(GRAPH, "sums", state_schema=SUMS, ref=same)
     after = replace_operator(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)

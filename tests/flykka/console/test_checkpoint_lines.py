@@ -1,4 +1,4 @@
-"""The successful checkpoints of a whole day are summarized in a few lines."""
+"""The successful checkpoints of a whole day are summarised in a few lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_day_of_checkpoints_prints_about_thirty_lines() -> None:
     assert max(pauses) == LONGEST_PAUSE_MS
 
 
-def test_checkpoints_rarer_than_their_lines_have_a_line_each() -> None:
+def test_checkpoints_rarer_than_the_line_interval_have_one_line_each() -> None:
     lines = every(2 * LONGEST_PAUSE_MS, count=3)
 
     assert [line.text.partition(" in ")[0] for line in lines] == [f"checkpoint {n} completed" for n in (1, 2, 3)]

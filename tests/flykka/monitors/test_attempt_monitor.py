@@ -1,4 +1,4 @@
-"""At most one attempt of a subtask runs, and reports of dead attempts change nothing."""
+"""At most one attempt of a subtask runs, and reports of ended attempts have no effect."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_attempt_must_not_be_deployed_while_another_of_its_subtask_runs() -> 
     assert violations == ["job_map_0_1 is deployed while job_map_0_0 runs"]
 
 
-def test_attempt_numbers_must_grow() -> None:
+def test_attempt_numbers_must_increase() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
     violations = violations_of(
         AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1))
@@ -83,7 +83,7 @@ def test_attempt_numbers_must_grow() -> None:
     assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
-def test_reports_of_an_ended_attempt_must_change_nothing() -> None:
+def test_reports_of_an_ended_attempt_must_have_no_effect() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED))
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))

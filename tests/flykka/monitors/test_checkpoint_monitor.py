@@ -1,4 +1,4 @@
-"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest one."""
+"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest checkpoint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MAP = JobVertexId("map")
 
 
 def tasks(*subtasks: int, number: int = 0) -> Turn:
-    """The coordinator receives the attempts; they run."""
+    """Return the turn in which the coordinator receives these running attempts."""
     running = tuple(
         CoordinatedTask(
             attempt=attempt(subtask, number),
@@ -177,7 +177,7 @@ def test_a_duplicate_acknowledgement_must_not_count_for_another_task() -> None:
     )
 
 
-def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
+def test_the_acknowledgement_of_an_ended_attempt_must_not_count() -> None:
     run = [
         tasks(0, 1, number=1),
         begin_turn(1),
@@ -249,7 +249,7 @@ def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None
     assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
-def test_checkpoint_ids_must_grow() -> None:
+def test_checkpoint_ids_must_increase() -> None:
     violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
     assert violations == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
@@ -330,11 +330,11 @@ def test_pending_checkpoints_end_with_their_coordinator() -> None:
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
-    """A coordinator of the job starts with the checkpoints in the store."""
+    """Return the turn in which a coordinator of the job starts with the checkpoints in the store."""
     return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
 
 
-def test_the_next_coordinator_restores_checkpoints_of_the_former() -> None:
+def test_the_next_coordinator_restores_checkpoints_of_the_previous_one() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
     recovered = [

@@ -69,7 +69,7 @@ def pulse(now_ms: int) -> Turn:
     return turn(JOB_MASTER, HeartbeatDue(), now_ms=now_ms)
 
 
-def test_a_job_that_reads_makes_progress() -> None:
+def test_a_job_that_reads_data_makes_progress() -> None:
     reads = turn(TASK, DONE, (BRIDGE, ReadSplits(stage=1, splits=())), now_ms=1_500)
 
     assert (

@@ -127,7 +127,7 @@ def test_a_late_listener_receives_the_current_states() -> None:
     assert violations_of(StateMonitor(), told) == []
 
 
-def test_a_job_manager_reports_for_an_ended_job_master() -> None:
+def test_a_job_manager_may_report_for_an_ended_job_master() -> None:
     restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0)
 
     assert violations_of(StateMonitor(), turn(Ref("/user/job-manager", 1), DUE, (CLIENT, restarting))) == []

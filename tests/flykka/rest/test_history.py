@@ -69,7 +69,7 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-def test_jobs_are_listed_in_order_of_their_ends_including_later_ones(archive_folder: Path) -> None:
+def test_jobs_are_listed_by_end_time_including_new_archives(archive_folder: Path) -> None:
     seconds = [0.0]
     history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
     first = [job.job_id for job in history.jobs()]
@@ -144,7 +144,7 @@ def test_paths_without_archived_data_are_not_found(serve: Serve, archive_folder:
     assert "has FINISHED" in http.get(f"/jobs/{FIRST}/why").text
 
 
-def test_the_page_is_informed_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
+def test_the_page_is_notified_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
 
     assert '"historyOf":"' + str(archive_folder) in first_frame(http, "/events")
@@ -230,7 +230,7 @@ def fails_at_seven(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_failed_after_a_restart_is_shown_as_by_its_cluster(
+def test_a_job_that_failed_after_a_restart_is_shown_as_by_its_cluster(
     spark: SparkSession, tmp_path: Path, serve: Serve
 ) -> None:
     spark.range(5).write.json(str(tmp_path / "in"))
@@ -257,7 +257,7 @@ def test_a_job_failed_after_a_restart_is_shown_as_by_its_cluster(
 
 
 def answers_about_job(http: httpx.Client, job_id: str) -> dict[str, Any]:
-    """All answers about a job, without the fields that change with the clock."""
+    """Return all responses about a job, without the fields that change with the clock."""
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]
     paths += [f"{job}/{name}" for name in ("status", "plan", "config", "exceptions", "accumulators", "checkpoints")]

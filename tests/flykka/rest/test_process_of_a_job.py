@@ -16,11 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def function_names(node: dict[str, Any]) -> set[str]:
-    """The functions of a flame graph, without their lines."""
+    """Return the function names of a flame graph, without their lines."""
     return {node["name"].rpartition(":")[0]}.union(*(function_names(child) for child in node["children"]))
 
 
-@pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
+# In each run, another test covers memory and threads, and a cluster without Spark covers flame graphs.
+@pytest.mark.long
 def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:

@@ -97,7 +97,7 @@ def test_an_unknown_job_has_no_bounds(served: Served) -> None:
     assert served.http.get(f"{JOB_PATH}/rescales/details/unknown").status_code == 404
 
 
-def test_the_settings_of_rescales_are_returned(served: Served) -> None:
+def test_the_rescale_settings_are_returned(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/rescales/config").json()
 
     assert answer["executingCooldownTimeoutInMillis"] == 30_000
@@ -112,7 +112,7 @@ def test_the_overview_has_the_last_rescale_of_each_outcome() -> None:
     assert told["latest"]["failed"] is None
 
 
-def test_the_history_lists_rescales_newest_first_with_all_details() -> None:
+def test_the_rescale_history_is_listed_newest_first_with_all_details() -> None:
     newest, *_ = rescales_history(SNAPSHOT)
 
     assert newest["terminalState"] is None

@@ -1,4 +1,4 @@
-"""Subtasks and attempts: of a running job, and of one that has failed once, from its archive."""
+"""Subtasks and attempts of a running job, and of an archived job that failed once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows_counter(rows: int) -> AccumulatorSnapshot:
 
 @pytest.fixture
 def restarted_job_history(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A history server whose job has had two attempts of a subtask."""
+    """A history server for a job with two attempts of one subtask."""
     job = ended_job(JOB)
     vertices = []
     for vertex in job.vertices:

@@ -22,12 +22,12 @@ from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 from tests.flykka.rest.conftest import Served
 
 DEADLINE = 30.0
-"""Seconds for an election."""
+"""The number of seconds that an election may take."""
 
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
-    """Starts a driver on the shared store; returns its cluster and its address."""
+    """Starts a driver on the shared store, and returns its cluster and its address."""
     with ExitStack() as last_first:
 
         def begin() -> tuple[LocalCluster, str]:
@@ -45,7 +45,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
 
 
 def first_answer(address: str, status: int) -> httpx.Response:
-    """The first answer with this status."""
+    """Return the first response with this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
         assert time.monotonic() < deadline, answer.text

@@ -59,7 +59,7 @@ def chain(name: str, kinds: dict[str, OperatorKind], *reads: str, **fields: Any)
 
 
 def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
-    """A join of two sources; the rows of one are a thousand times further apart in event time."""
+    """Return a join of two sources; the rows of one source are a thousand times further apart in event time."""
     behaviours: dict[str, Behaviour] = {
         "slow": source_of(0, 1),
         "fast": source_of(1, 1_000),

@@ -1,4 +1,4 @@
-"""Stories identify messages by their tags, even if this process lacks their class, so each tag must exist."""
+"""Stories identify messages by their tags, even if this process lacks their classes, so each tag must exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tags() -> set[str]:
     ],
     ids=["attempt", "checkpoints of attempts", "checkpoint", "failures", "job", "announcements"],
 )
-def test_every_tag_is_that_of_a_message(told: Iterable[str], tags: set[str]) -> None:
+def test_every_tag_belongs_to_a_message(told: Iterable[str], tags: set[str]) -> None:
     assert set(told) <= tags
 
 

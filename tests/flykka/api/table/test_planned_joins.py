@@ -120,7 +120,7 @@ def test_results_of_one_window_retain_their_window(queries: Queries, kind: str, 
 
 
 def counts_of_windows(size: str, slide: str = "") -> str:
-    """Counts per window, with the window's start and end."""
+    """Return a query of counts per window, with the window's start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 
@@ -136,7 +136,7 @@ def counts_of_windows(size: str, slide: str = "") -> str:
         pytest.param("FULL", "s", marks=pytest.mark.long),
     ],
 )
-def test_windows_of_one_size_are_joined_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
+def test_equal_windows_are_joined_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
     of_keys = (
         f"SELECT s, auction, n FROM ({counts_of_windows('10 seconds')})"
         if column == "s"
@@ -167,7 +167,7 @@ def test_windows_of_one_size_are_joined_by_their_start_or_end(queries: Queries, 
         (counts_of_windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
     ],
 )
-def test_starts_and_ends_of_windows_bound_their_event_times(
+def test_window_starts_and_ends_bound_event_times(
     queries: Queries, other: str, condition: str, interval: Interval
 ) -> None:
     (code,) = joins(

@@ -47,7 +47,7 @@ def settings(server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
 
 
 def run_of(settings: ZooKeeperSettings) -> str:
-    """The run that a leader with these settings begins or continues."""
+    """Return the run that a leader with these settings begins or continues."""
     services, contender = ZooKeeperHaServices(settings), Contender()
     try:
         services.contend(contender)
@@ -57,7 +57,7 @@ def run_of(settings: ZooKeeperSettings) -> str:
 
 
 @pytest.mark.slow
-def test_the_next_driver_of_the_user_continues(settings: ZooKeeperSettings) -> None:
+def test_the_next_driver_of_the_same_user_continues_the_run(settings: ZooKeeperSettings) -> None:
     assert run_of(settings) == run_of(settings)
 
 
@@ -97,7 +97,7 @@ def test_all_created_nodes_belong_to_the_user(settings: ZooKeeperSettings) -> No
 
 
 @pytest.mark.slow
-def test_a_path_below_that_of_another_user_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
+def test_a_path_below_another_users_path_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     run_of(settings)
     below = replace(settings, username="orders", password_file=str(tmp_path / "orders"), path=f"{settings.path}/below")
 

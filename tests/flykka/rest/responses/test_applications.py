@@ -38,7 +38,7 @@ def test_another_application_is_not_found(served: Served) -> None:
     assert served.http.post(f"/applications/{'f' * 32}/cancel").status_code == 404
 
 
-def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served) -> None:
+def test_the_cluster_settings_of_an_application_are_those_of_the_job_manager(served: Served) -> None:
     answer = served.http.get(f"{application_of(served)}/jobmanager/config").json()
 
     assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in answer

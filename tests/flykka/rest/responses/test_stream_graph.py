@@ -16,7 +16,7 @@ def graph_operator(name: str, kind: OperatorKind, reads: int | None = None) -> O
     return Operator(operator_id=OperatorId(name), ref=ref, name=f"<{name}>", kind=kind, input_operator=reads)
 
 
-def test_operators_of_a_chain_forward_and_its_head_reads_the_vertex_inputs() -> None:
+def test_operators_in_a_chain_are_connected_and_the_head_reads_vertex_inputs() -> None:
     numbers = replace(
         vertex("v", 2),
         operators=(

@@ -21,7 +21,7 @@ def test_rendered_elements_are_nested_without_escaping() -> None:
     assert element("p", "a", element("b", "1 < 2"), "c") == "<p>a<b>1 &lt; 2</b>c</p>"
 
 
-def test_an_attribute_without_a_value_is_omitted_and_underscores_are_replaced() -> None:
+def test_attributes_without_value_are_omitted_and_underscores_replaced() -> None:
     assert element("p", class_="wide", title="", aria_label="x") == '<p class="wide" aria-label="x"></p>'
 
 

@@ -1,4 +1,4 @@
-"""A stack is reduced to the author's own lines: first those of the failure, then those of its causes."""
+"""A stack is reduced to the author's own lines: first the lines of the failure, then those of its causes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_python_stack_of_this_process_is_parsed() -> None:
     assert [line for line in told if line.startswith("    ")] == ["    divide()", "    return 1 / 0"]
 
 
-def test_only_some_of_endless_causes_are_shown() -> None:
+def test_only_some_of_infinitely_many_causes_are_shown() -> None:
     one = 'Traceback (most recent call last):\n  File "/home/me/app.py", line 1, in f\n    f()\nE: x\n\n'
     chain = "During handling of the above exception, another exception occurred:\n\n"
 
