@@ -43,10 +43,10 @@ from tests.flykka.simulation.input_bugs import (
     a_restored_join_lacks_its_right_side,
     a_restored_task_has_no_watermark,
     a_snapshot_does_not_wait_for_the_last_channel,
-    the_watermark_is_the_maximum_of_the_inputs,
     an_aligned_source_ignores_its_limit,
-    unmatched_rows_are_emitted_repeatedly,
     in_flight_data_of_other_inputs_is_lost,
+    the_watermark_is_the_maximum_of_the_inputs,
+    unmatched_rows_are_emitted_repeatedly,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
