@@ -70,7 +70,7 @@ class Line:
         return attempt, recovered
 
     def published_by(self, windows: DrivenAttempt, batch: BatchRef) -> list[tuple[int, int]]:
-        """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
+        """Return the keys and amounts that the windows publish at their next checkpoint after reading a batch."""
         windows.run(StageResult(stage=0, outputs=(StageOutput(output=0, batch=batch),)))
         windows.snapshot(2, watermark_ms=WATERMARK_MAX)
         windows.commit(2)
@@ -140,13 +140,13 @@ def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line)
     assert published == PUBLISHED
 
 
-def test_an_empty_channel_is_no_state_and_runs_no_job(line: Line) -> None:
+def test_an_empty_channel_has_no_state_and_runs_no_job(line: Line) -> None:
     line.windows.tell(WriteChannelState(checkpoint_id=1, parts=()))
 
     assert line.windows.expect(ChannelStateWritten).folders == ()
 
 
-def test_held_batches_are_released_if_the_checkpoint_is_abandoned(line: Line) -> None:
+def test_held_batches_are_released_if_the_checkpoint_is_aborted(line: Line) -> None:
     stats = line.harness.plane.stats
     before = stats().batches
     hold(line, line.source)

@@ -55,7 +55,7 @@ def test_each_batch_emits_the_running_count_of_its_keys(harness: Harness) -> Non
     assert counting.published() == RUNNING
 
 
-def test_null_is_a_key_like_any_other(harness: Harness) -> None:
+def test_null_is_counted_like_any_other_key(harness: Harness) -> None:
     counting = Counting(harness, key="amount", files=[[(1, None, 0.0), (2, None, 0.1), (3, 7, 0.2)]] * 2)
     subtasks = counting.begin()
 
@@ -83,7 +83,7 @@ def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harn
     assert counting.published() == RUNNING
 
 
-# The state of `process_table` is redistributed alike.
+# The state of `process_table` is redistributed in the same way.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -91,7 +91,7 @@ def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harn
         (1, 2),
         (1, 3),
         (3, 1),
-        # Both of two subtasks are split, and one of the three takes over from both.
+        # Both of two subtasks are split, and one of the three new subtasks takes over from both.
         (2, 3),
     ],
 )

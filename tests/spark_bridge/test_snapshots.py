@@ -1,4 +1,4 @@
-"""Tests snapshots while stages continue, if a snapshot fails, is aborted or is slow."""
+"""Tests snapshots while stages continue, and snapshots that fail, are aborted or are slow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
 
 
 class Line:
-    """Windows whose snapshots block before they compute the windows that fire, until the test releases them."""
+    """Windows whose snapshots block before they compute the firing windows, until the test releases them."""
 
     def __init__(self, harness: Harness) -> None:
         write_rows(harness.input / "0.parquet", ROWS)
@@ -109,7 +109,7 @@ def test_rows_fired_by_a_failed_snapshot_are_in_the_next_one(line: Line) -> None
     assert line.harness.published().count() == 5
 
 
-def test_fired_state_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fired_state_may_be_merged_during_a_snapshot(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
     for _ in range(3):
@@ -266,7 +266,7 @@ def test_a_subtask_leaves_no_file_in_a_savepoint_if_its_state_fails(
     savepoint = tmp_path / "savepoint-1"
     line.may_fire.set()
     line.read()
-    # Creating the state's folder fails here; the sink's staged files are copied before that.
+    # Creating the state's folder fails here, after the sink's staged files have been copied.
     attempt = line.windows.engine.descriptor.attempt
     savepoint.mkdir()
     (savepoint / f"{attempt}-1").touch()

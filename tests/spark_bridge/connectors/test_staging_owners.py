@@ -1,4 +1,6 @@
-"""Tests that a paused and replaced process publishes nothing, and its successor finds the files of the checkpoints."""
+"""Tests that a paused and replaced process publishes nothing, and that its successor finds the files of the
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +169,7 @@ def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> 
     assert owners.staged() == []
 
 
-def test_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners) -> None:
+def test_an_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners) -> None:
     older = owners.writer(owners.files, 1)
     pending, _ = older.prepare_commit(4, older.stage(owners.rows(4)).names)
     assert isinstance(pending, PendingFile)
@@ -200,7 +202,7 @@ def test_a_successor_job_finds_moved_files_and_leaves_no_folder(owners: Owners) 
     assert list((owners.output / ".flykka-staging").iterdir()) == [Path(owners.staging(owners.files, job="after"))]
 
 
-def test_function_of_a_paused_predecessor_is_not_called(owners: Owners) -> None:
+def test_the_function_of_a_paused_predecessor_is_not_called(owners: Owners) -> None:
     sink = owners.function
     paused = owners.writer(sink, 1)
     kept = paused.prepare_commit(4, paused.stage(owners.rows(4)).names)
@@ -238,7 +240,7 @@ def test_a_partly_moved_store_is_completed(owners: Owners) -> None:
     assert sorted(path.name for path in moved.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
+def test_a_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
     sinks: tuple[Sink, ...] = (owners.files, owners.function)
     for sink in sinks:
         owners.writer(sink, 1).stage(owners.rows(1))
@@ -268,7 +270,7 @@ def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: O
         ("file:/elsewhere/part", "file:/elsewhere/part"),
     ],
 )
-def test_an_owner_finds_a_moved_recorded_path(
+def test_an_owner_finds_files_by_the_recorded_path_after_they_moved(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, recorded: str, moved: str
 ) -> None:
     monkeypatch.setattr(FileSystem, "exists", lambda self, path: True)
@@ -289,7 +291,7 @@ def test_an_owner_finds_files_moved_by_a_job_without_checkpoints(spark: SparkSes
 
 
 @pytest.mark.parametrize("owner", ["", "/7", "/7/from-3"])
-def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
+def test_the_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
     batch = f"{ROOT}{owner}/{SUBTASK}/0-1"
 
     assert batch_folder(f"{batch}/day=1/part-0.parquet") == batch

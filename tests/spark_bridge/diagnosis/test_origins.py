@@ -1,4 +1,4 @@
-"""Tests that an error is attributed to its operator if Spark knows it, and otherwise to all candidates."""
+"""Tests that an error is attributed to its operator if Spark knows the operator, and otherwise to all candidates."""
 
 from __future__ import annotations
 

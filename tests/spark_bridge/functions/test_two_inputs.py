@@ -1,4 +1,4 @@
-"""Tests that functions of two inputs run: a method for each input, shared state, and broadcast state."""
+"""Tests functions of two inputs: one method for each input, shared state, and broadcast state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ TIMES = {"watermark_ms": 5, "processing_time_ms": 7}
 
 
 class Meetings(KeyedCoProcessFunction):
-    """Emits the rows of both inputs of a key when its timer fires; odd rows of the second go to the side output."""
+    """Emits the rows of both inputs of a key when the key's timer fires. Odd rows of the second input go to the side
+    output.
+    """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", "string"))
@@ -101,7 +103,7 @@ def broadcast_state_reader() -> tuple[int, Any]:
     return 0, lambda _, ctx: ctx.get_broadcast_state(RULES).items()
 
 
-def test_both_inputs_share_a_keys_state_and_have_their_rows_event_times() -> None:
+def test_both_inputs_share_keyed_state_and_rows_keep_their_event_times() -> None:
     runner, columns = KeyedFunctionRunner(Meetings()), StateColumns.empty(2, ["seen"])
     runner.open()
 

@@ -1,4 +1,4 @@
-"""Tests named keyed state on a backend of plain rows: written rows, restored rows, and rows that a failure leaves."""
+"""Tests named keyed state on a backend of plain rows: written rows, restored rows, and rows after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = KeyGroupRange(start=0, end=9)
 
 @dataclass
 class Disk:
-    """Files of numbers; writing a path in `full` fails."""
+    """Files of numbers; writing to a path in `full` fails."""
 
     files: dict[str, Numbers] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
@@ -49,7 +49,7 @@ class Memory:
 
 
 class NumbersBackend:
-    """A backend of numbers whose last digit is their key group."""
+    """A backend of numbers whose last digit is the key group."""
 
     merge_at = 3
 
@@ -194,7 +194,7 @@ def test_state_of_a_completed_checkpoint_is_not_written_again() -> None:
     assert sorted(disk.files.values()) == [(1,), (2,)]
 
 
-def test_a_rescaled_subtask_reads_and_rewrites_its_own_key_groups_only() -> None:
+def test_a_rescaled_subtask_reads_and_rewrites_only_its_own_key_groups() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", *range(10))
@@ -222,7 +222,7 @@ def test_a_partly_failed_snapshot_leaves_no_files_and_holds_no_segments() -> Non
     assert restored_sums(disk, sums.taken(2)).numbers("right") == [2]
 
 
-def test_many_segments_are_merged_without_changes() -> None:
+def test_merging_many_segments_preserves_the_state() -> None:
     sums = Sums(NumbersBackend(Disk()))
 
     for number in range(4):
@@ -255,7 +255,7 @@ def test_state_may_be_added_and_snapshotted_during_a_merge() -> None:
 
     assert sums.numbers("left") == [1, 2, 3, 4]
     assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
-    # The segments to be merged are written apart from the one beside them, which is not written again.
+    # The segments to be merged are written separately from the segment beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
     assert [restored_sums(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
 
@@ -336,7 +336,7 @@ def test_a_subtask_discards_state_of_an_uncompleted_checkpoint() -> None:
     assert restarts.sums.numbers("left") == [1]
 
 
-def test_segments_of_earlier_checkpoints_are_released_and_of_savepoints_never_held() -> None:
+def test_segments_of_earlier_checkpoints_are_released_and_those_of_savepoints_never_held() -> None:
     restarts = Restarts()
     for checkpoint_id in (1, 2, 3):
         restarts.sums.add("left", checkpoint_id)
@@ -360,7 +360,7 @@ def test_a_rescaled_vertex_finds_no_local_segments() -> None:
     assert memory.held == {}
 
 
-def test_no_segments_are_held_if_local_recovery_is_off() -> None:
+def test_no_segments_are_held_if_local_recovery_is_disabled() -> None:
     memory = Memory()
     states = LocalStates(memory, is_on=False)
 

@@ -47,7 +47,7 @@ def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:
     assert (before, times.changed()) == (False, True)
 
 
-def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Path) -> None:
+def test_a_file_in_any_of_the_folders_is_detected(old_folder: Path, tmp_path: Path) -> None:
     below = old_folder / "day=1"
     below.mkdir()
     os.utime(old_folder, (LONG_AGO, LONG_AGO))
@@ -59,7 +59,7 @@ def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Pat
     assert times.changed()
 
 
-def test_a_missing_folder_is_noticed_once_it_exists(tmp_path: Path) -> None:
+def test_a_missing_folder_is_detected_once_it_exists(tmp_path: Path) -> None:
     times = noted(tmp_path / "later")
     before = times.changed()
 
@@ -88,7 +88,7 @@ def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
     assert not times.changed()
 
 
-def test_a_file_may_grow_until_it_was_not_written_for_a_moment(
+def test_a_file_counts_as_growing_until_it_is_unmodified_for_a_moment(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, file = noted(), old_folder / "a"
@@ -103,7 +103,9 @@ def test_a_file_may_grow_until_it_was_not_written_for_a_moment(
     assert (times.settled([str(file)]), times.changed()) == ({str(file)}, True)
 
 
-def test_a_file_renamed_or_dated_after_writing_does_not_grow(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_renamed_or_dated_after_writing_does_not_count_as_growing(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     times, file = noted(), old_folder / "a"
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
@@ -130,7 +132,7 @@ def test_files_after_a_growing_file_wait_and_earlier_ones_do_not(
     assert times.settled([behind, grows]) == {behind, grows}
 
 
-def test_files_that_arrived_during_a_listing_wait_for_the_next(
+def test_files_that_arrive_during_a_listing_are_left_for_the_next(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")

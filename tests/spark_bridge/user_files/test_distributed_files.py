@@ -1,4 +1,4 @@
-"""Tests that Spark distributes units exactly as long as a job holds them."""
+"""Tests that Spark distributes units exactly as long as a job uses them."""
 
 from __future__ import annotations
 

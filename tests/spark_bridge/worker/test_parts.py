@@ -77,7 +77,7 @@ def test_a_sum_that_overflows_only_temporarily_is_exact(data_type: pa.DataType, 
     assert merged(PartFunction.SUM, data_type, 2, [greatest, -2, greatest, least]) == greatest
 
 
-def test_a_sum_that_wraps_keeps_its_lowest_bits() -> None:
+def test_a_wrapping_sum_keeps_its_lowest_bits() -> None:
     assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1, 2**63 - 1], frozenset({"part"})) == -1
     assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1], frozenset({"part"})) == -(2**63)
 

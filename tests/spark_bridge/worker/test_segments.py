@@ -1,4 +1,4 @@
-"""Tests that segments hold the newest row of each key and find it, although keys share positions."""
+"""Tests that segments contain the newest row of each key and find it, although several keys share positions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes runs three rows long, so that a segment has several."""
+    """Makes runs three rows long, so that a segment has several runs."""
     monkeypatch.setattr(segment_file, "RUN_ROWS", 3)
 
 
@@ -144,7 +144,7 @@ def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> 
     return address, FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=row["digest"])
 
 
-def test_a_saved_file_is_synced_before_its_folders_and_all_before_it_is_reported(
+def test_a_saved_file_is_synced_before_its_folders_and_before_it_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with watched_syncs() as syncs:
@@ -154,7 +154,7 @@ def test_a_saved_file_is_synced_before_its_folders_and_all_before_it_is_reported
     assert file == sealed(f"{address}/{file.name}", file.name, sync=False)
 
 
-def test_a_saved_file_is_not_synced_when_the_setting_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_file_is_not_synced_if_syncing_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with watched_syncs() as syncs:
         saved(tmp_path, monkeypatch, within=None)
 

@@ -21,7 +21,7 @@ STATE = pa.schema(
 )
 
 Session = tuple[int, int, int]
-"""The start and the end in ms, and the number of rows."""
+"""The start and the end in ms, and the row count."""
 
 
 class Keys:
@@ -31,7 +31,7 @@ class Keys:
         self._state: dict[int, dict[str, Any]] = {}
 
     def add(self, *rows: tuple[int, int], watermark_ms: int = NO_WATERMARK) -> int:
-        """Add rows of a key and a time in ms, and return the number of those that are too late."""
+        """Add rows of a key and a time in ms, and return how many rows are too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
             wrapping=frozenset(),
@@ -127,7 +127,7 @@ def test_sessions_are_emitted_when_the_watermark_reaches_their_end(keys: Keys) -
     assert keys.fire(60) == [(1, (30, 40, 1)), (3, (50, 60, 1))]
 
 
-def test_rows_of_ended_sessions_are_late_unless_an_open_one_absorbs_them(keys: Keys) -> None:
+def test_rows_of_ended_sessions_are_late_unless_an_open_session_absorbs_them(keys: Keys) -> None:
     keys.add((1, 12))
 
     assert keys.add((1, 5), (1, 0), (2, 0), (2, 9), (3, 0), (4, 11), watermark_ms=20) == 3

@@ -65,7 +65,7 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
     return Sink(spark, tmp_path / "out")
 
 
-def test_a_checkpoint_publishes_its_own_files_and_no_later_ones(sink: Sink) -> None:
+def test_a_checkpoint_publishes_only_its_own_files(sink: Sink) -> None:
     writer = sink.writer()
     writer.prepare_commit(1, writer.stage(sink.rows(1, 2)).names)
     writer.prepare_commit(2, writer.stage(sink.rows(3)).names)
@@ -121,7 +121,7 @@ def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
     assert sink.staged() == []
 
 
-def test_existing_files_in_the_folder_are_left_alone(sink: Sink) -> None:
+def test_other_files_in_the_folder_are_not_changed(sink: Sink) -> None:
     sink.rows(7).write.parquet(str(sink.folder))
 
     writer = sink.writer()
@@ -216,7 +216,7 @@ def test_final_names_contain_job_operator_subtask_and_checkpoint(sink: Sink) -> 
         pytest.param("a" * 99 + "1", "a" * 99 + "2", marks=pytest.mark.long),
     ],
 )
-def test_sinks_with_similar_uids_keep_each_others_files(sink: Sink, one: str, other: str) -> None:
+def test_sinks_with_similar_uids_do_not_remove_each_others_files(sink: Sink, one: str, other: str) -> None:
     writer = sink.writer(uid=one)
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
 
@@ -232,7 +232,7 @@ def test_jobs_with_similar_names_stage_in_separate_folders() -> None:
     assert sink.staging_folder(JobId("job-1"), "") != sink.staging_folder(JobId("job_1"), "")
 
 
-def test_predecessors_staged_files_stay_until_the_successor_completes_a_checkpoint(
+def test_predecessors_staged_files_remain_until_the_successors_first_checkpoint(
     sink: Sink,
 ) -> None:
     before = sink.writer(job="before")
@@ -250,7 +250,7 @@ def test_predecessors_staged_files_stay_until_the_successor_completes_a_checkpoi
     assert sink.seen() == [1, 2]
 
 
-def test_a_job_that_failed_before_cleaning_up_does_so_after_restart(sink: Sink) -> None:
+def test_a_job_that_failed_before_its_cleanup_cleans_up_after_restart(sink: Sink) -> None:
     before = sink.writer(job="before")
     kept = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -285,7 +285,7 @@ def test_pending_files_are_published_by_any_number_of_new_subtasks(sink: Sink, p
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
-def test_no_folder_of_the_predecessor_remains(sink: Sink) -> None:
+def test_no_staging_folder_of_the_predecessor_remains(sink: Sink) -> None:
     before = sink.writer(job="before")
     state = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -304,7 +304,7 @@ def test_an_empty_batch_leaves_no_file(sink: Sink) -> None:
     assert sink.staged() == []
 
 
-def test_a_state_of_another_sink_kind_is_refused(sink: Sink) -> None:
+def test_state_of_another_sink_type_is_refused(sink: Sink) -> None:
     with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint contains a StagedBatch"):
         sink.writer().restore([StagedBatch(checkpoint_id=1, path="a", schema="{}")])
 
@@ -380,7 +380,7 @@ def test_batches_become_files_of_similar_size(sink: Sink) -> None:
     assert sink.seen() == [1, 2, 3, *range(10, 20_010)]
 
 
-def test_a_row_limit_and_a_file_limit_both_hold(sink: Sink) -> None:
+def test_a_row_limit_and_a_file_limit_can_be_combined(sink: Sink) -> None:
     rows = sink.spark.range(10_000).selectExpr("id AS number", "sha2(cast(id AS string), 256) AS text")
     writer = sink.writer(sink=FileSink.parquet(sink.folder).file_size("32kb").files_per_checkpoint(2))
     writer.prepare_commit(1, writer.stage(rows).names)

@@ -69,7 +69,7 @@ def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
 
 
 def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
-    """Return the rows of committed records, once no transaction is open."""
+    """Return the rows of committed records after all transactions have ended."""
     return _counts(broker.values(topics(folder)[1]))
 
 

@@ -32,7 +32,7 @@ class CdcContract(SourceContract):
         self.made = table.bounded()
 
     def source(self) -> PostgresCdcSource:
-        # Always the same object: it holds the snapshot.
+        # The test always uses the same object, because it holds the snapshot.
         return self.made
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -100,7 +100,7 @@ def test_a_transaction_is_read_once_wherever_the_log_is_split(
     assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
 
 
-def test_changes_are_read_if_and_only_if_the_snapshot_lacks_them(
+def test_only_changes_that_the_snapshot_lacks_are_read(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -135,7 +135,8 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     discovered = discover_all_splits(table.bounded())
 
     assert len(discovered.splits) > 4
-    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))  # type: ignore[type-var]
+    # type: ignore[type-var]
+    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))
 
 
 def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
@@ -298,7 +299,8 @@ def test_unreadable_tables_are_refused(spark: SparkSession, database: Database, 
     with pytest.raises(ValueError, match="starts from initial, latest-offset"):
         of("names").start_from("earliest")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r'on_schema_change is "fail" or "ignore", not \'evolve\''):
-        PostgresCdcSource.of_table(database.conninfo, "names", slot="slot", on_schema_change="evolve")  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        PostgresCdcSource.of_table(database.conninfo, "names", slot="slot", on_schema_change="evolve")
     with pytest.raises(ValueError, match="a change has no 'op'"):
         of("names").with_metadata("op")
     with pytest.raises(ValueError, match="is written like 0/16B3748"):

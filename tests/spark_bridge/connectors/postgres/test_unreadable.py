@@ -1,5 +1,5 @@
-"""Tests that a value unknown to Spark fails the job, becomes null or goes to a side output; all others are read
-unchanged.
+"""Tests that a value that Spark cannot represent fails the job, becomes null or goes to a side output. All other values
+are read unchanged.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironm
 
 
 def collected(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
-    """Return the rows of a stream by checkpoint, after its job has run."""
+    """Return the rows of a stream by checkpoint after the stream's job has run."""
     batches: dict[int, list[tuple[object, ...]]] = {}
     stream.sink_to(ForeachBatchSink(lambda rows, number: batches.update({number: [*map(tuple, rows.collect())]}))).uid(
         uid
@@ -207,7 +207,7 @@ def test_a_lookup_table_reports_an_unreadable_value_or_has_null(
         postgres_table(spark, database.conninfo, "days", on_unreadable="side-output")  # type: ignore[arg-type]
 
 
-def test_an_unknown_rule_is_refused(database: Database) -> None:
+def test_an_unknown_rule_for_unreadable_values_is_refused(database: Database) -> None:
     with pytest.raises(ValueError, match='on_unreadable is "fail" or "null" or "side-output", not \'skip\''):
         source_of(database, "skip")  # type: ignore[arg-type]
 
@@ -229,7 +229,7 @@ def test_names_that_spark_considers_equal_are_refused_at_the_source(
         env.from_source(source.with_metadata("lsn"))
 
 
-def test_an_error_names_a_type_changed_before_the_discovery(
+def test_an_error_names_a_type_that_changed_before_the_discovery(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     bound = odd.bound(spark, None)
