@@ -1,6 +1,7 @@
-"""A budget of CPU time for each test file, so that the quick ones stay quick.
+"""A budget of CPU time for each test file, so that quick tests stay quick.
 
-It counts CPU seconds of the test and of the processes that it waited for, so a busy machine does not matter.
+The budget counts CPU seconds of the test and of the processes for which the test has waited, so the load of the machine
+does not matter.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Syncs:
 
 @contextmanager
 def watched_syncs() -> Iterator[Syncs]:
-    """Record every fsync of this process, which still takes place."""
+    """Record every fsync of this process; the fsyncs still take place."""
     syncs, fsync = Syncs(), os.fsync
 
     def recorded(descriptor: int) -> None:

@@ -59,7 +59,7 @@ def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Pa
     return differences
 
 
-def test_streams_give_the_same_rows_as_the_batch(
+def test_streams_return_the_same_rows_as_the_batch(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -69,7 +69,7 @@ def test_streams_give_the_same_rows_as_the_batch(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
+def test_streams_at_parallelism_4_return_the_same_rows_after_a_kill(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
@@ -82,11 +82,11 @@ def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_rescaled_from_a_savepoint_give_the_same_rows(
+def test_streams_rescaled_from_a_savepoint_return_the_same_rows(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        # Slow enough that the source has not finished when the first checkpoint is complete.
+        # The rate is low enough that the source has not finished when the first checkpoint completes.
         write_queries(env.set_parallelism(2), tmp_path, events_per_second=1_000)
         client = env.execute_async()
         completed = threading.Event()

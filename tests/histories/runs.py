@@ -1,6 +1,7 @@
 """The runs of the golden traces: whole clusters in virtual time.
 
-A run that does not end as intended raises an error. Recordings of one seed are equal unless the behaviour has changed.
+A run that does not end as intended raises an error. Recordings with one seed are equal unless the behaviour has
+changed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _FOLDER = "memory://histories"
 
 
 def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
-    """A TaskManager dies while a checkpoint is acknowledged; another takes its place, and the job continues."""
+    """A TaskManager is killed while a checkpoint is acknowledged, another TaskManager replaces it, and the job
+    continues.
+    """
     with _recorded(recorder, seed, Names()) as stage:
         stage.checkpointing = {"retained": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(AcknowledgeCheckpoint))
@@ -89,7 +92,7 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def adaptive(recorder: Recorder, seed: int = SEED) -> None:
-    """An adaptive job begins with fewer slots than it requests, is rescaled by a client, and loses a TaskManager."""
+    """An adaptive job starts with fewer slots than it requests, is rescaled by a client, and loses a TaskManager."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane) as stage:
         stage.submit(
@@ -132,7 +135,7 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def unaligned(recorder: Recorder, seed: int = SEED) -> None:
-    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job is restored from one."""
+    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job restores one of them."""
     plane = SlowNames()
     with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
@@ -186,7 +189,7 @@ def crowded(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
-    """At-least-once: barriers block no channel; latency is tracked, sources become idle, and a TaskManager dies."""
+    """At-least-once: barriers block no channel, latency is tracked, sources become idle, a TaskManager is killed."""
     with _recorded(recorder, seed, SlowNames()) as stage:
         stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE, "interval_ms": 400, "max_concurrent": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(JobRestored))
@@ -207,7 +210,7 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one restarts by regions; then the ResourceManager dies while a third job runs, which
+    """One job is refused, one job restarts by regions, and the ResourceManager is killed while a third job runs, which
     continues.
     """
     with _recorded(recorder, seed, Names()) as stage:
@@ -240,7 +243,7 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
 ) -> Iterator[WholeCluster]:
-    """A cluster whose every turn is recorded; its checkpoints are in memory only."""
+    """Return a cluster whose every turn is recorded; its checkpoints are only in memory."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)

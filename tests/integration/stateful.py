@@ -130,7 +130,7 @@ def _expected_best(example: ModuleType, events: DataFrame) -> DataFrame:
 
 
 def _visits(example: ModuleType, events: DataStream, output: Path) -> None:
-    # There are few rows of some sensors, so some visits end.
+    # Some sensors have few rows, so that some visits end.
     clicks = events.drop("user").with_column_renamed("sensor", "user")
     example.visits(clicks).sink_to(FileSink.parquet(str(output))).uid("output")
 

@@ -10,7 +10,7 @@ from tests.layout.sources import ROOT
 
 
 def codes_of_tables(page: str) -> set[str]:
-    """The first cells of the rows of a page's tables, if they begin with code."""
+    """Return the first cells of the rows of a page's tables, if they begin with code."""
     return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 
@@ -19,4 +19,5 @@ def test_every_kind_of_fault_is_documented() -> None:
 
 
 def test_every_monitor_is_documented() -> None:
-    assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()

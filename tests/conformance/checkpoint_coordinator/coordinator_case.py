@@ -1,5 +1,5 @@
-"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares its expectations
-with the machine's state.
+"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares the case's
+expectations with the machine's state.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WORDS = {"do", "want", "task", "cp", "state", "job", "reason", "ms", "status"} |
     "during_id_assignment",
     "rpc",
 }
-"""The words of all steps; steps with words of their own check them separately."""
+"""The words of all steps; steps with words of their own check these words separately."""
 
 DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
 
@@ -123,7 +123,7 @@ class CoordinatorCase:
             case "stop_scheduler":
                 harness.handle(StopCheckpointScheduler(job_id=JOB))
             case "abort_pending":
-                # Pending checkpoints end with the attempts that take them: here these continue.
+                # Pending checkpoints end with the attempts that take them. In these cases the attempts continue.
                 harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
                 harness.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
@@ -251,13 +251,13 @@ class CoordinatorCase:
                     if isinstance(declined, events.TriggerDeclined)
                 )
             case "id_counter_shut_down_with" | "store_shut_down_with":
-                # Counter and store live in the coordinator and end with it.
+                # The counter and the store are part of the coordinator and end with it.
                 return harness.machine.shut_down_with
             case _:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
-        """Count the discards of each state, one by one or with everything left of the job."""
+        """Count the discards of each state, whether it was discarded separately or with the whole folder of the job."""
         harness = self._world
         discarded = Counter(harness.disposed())
         if harness.effects(events.DeleteJob):
@@ -284,7 +284,7 @@ class CoordinatorCase:
 
 
 def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
-    """The messages in the order of the case: the order between tasks does not matter."""
+    """Return the messages in the order of the case, because the order between tasks does not matter."""
     return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
 
 
@@ -306,7 +306,9 @@ def _shared(name: str) -> str:
 
 
 def _state(word: Any) -> TaskStateSnapshot | None:
-    """A plain name is state with a shared and an exclusive part; other cases specify which is which."""
+    """Return the state for a word: a plain name stands for state with a shared and an exclusive part; other cases
+    specify the parts.
+    """
     match word:
         case None:
             return None

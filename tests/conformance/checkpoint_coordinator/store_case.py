@@ -63,7 +63,7 @@ class _Store:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
                 gone = store.add(completed_checkpoint(checkpoint_id, savepoint=kind == ["savepoint"]))
                 self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
-                # Deletion is not part of `add`: its failure never raises here.
+                # Deletion is not part of `add`, so a failed deletion never raises here.
                 assert checkpoint_id in store or gone
             case ["shutdown", str(status)]:
                 held = list(store)
@@ -103,14 +103,14 @@ def run_completed(case: Case) -> None:
     discard_on = set(case["given"]["discard_on"])
     discarded = [path for step in case["steps"] for path in _discarded_by(step, discard_on)]
 
-    # The address of a checkpoint is its folder, the metadata in it.
+    # The address of a checkpoint is its folder, which contains the metadata.
     names = {"state_discarded": "state 1", "location_disposed": "chk-1", "metadata_disposed": "chk-1"}
     only_known_words("expect", case["expect"], set(names))
     assert {word: names[word] in discarded for word in case["expect"]} == case["expect"]
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """The parts of a checkpoint that are deleted at its first event of this kind."""
+    """Return the parts of a checkpoint that are deleted at its first event of this kind."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()

@@ -55,7 +55,7 @@ def _program(case: Case) -> None:
 def _see_program(case: Case) -> None:
     program = ProgramCase(case["given"])
     if "error" in case["expect"]:
-        # Some errors of a program appear only when its JobGraph is made.
+        # Some errors of a program appear only when its JobGraph is generated.
         built = program.job_graph
         assert not (case["expect"]["error"] and built.vertices), "nothing is wrong with the program"
     for word, wanted in case["expect"].items():
@@ -106,7 +106,7 @@ def _vertex_graph(case: Case) -> None:
 
 
 def _expect_error(expect: Case, see: Callable[[], None]) -> None:
-    """Check the expected exception: any (true), no exception (null, false), or one whose text contains the word."""
+    """Check the expected exception: any exception (true), none (null, false), or one whose text contains the word."""
     wanted = expect.get("error")
     if not wanted:
         see()

@@ -22,7 +22,7 @@ MODES = {
 _OPERATOR = "operator"
 _MAX_PARALLELISM = 128
 _DRAWS = 1_000
-"""The number of draws; more draws take longer and find no more errors."""
+"""The number of draws. More draws take longer and find no more errors."""
 
 
 def keyed_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:

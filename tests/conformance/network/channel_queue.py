@@ -23,7 +23,7 @@ AROUND_THE_OVERFLOW = range(2**31 - 11, 2**31 + 3)
 
 
 class Channel:
-    """A channel whose sender begins with the number `first`; an element is named by its index."""
+    """A channel whose sender begins with the sequence number `first`; an element is named by its index."""
 
     def __init__(self, first: int, elements: int) -> None:
         [descriptor] = gate_descriptor().channels
@@ -94,5 +94,5 @@ def run_channel_queue(case: Case) -> None:
 
 
 def _called(read: list[Any], like: Any) -> Any:
-    """The elements that were read, with their kind if the case specifies it."""
+    """Return the elements that were read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

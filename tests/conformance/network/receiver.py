@@ -1,7 +1,7 @@
 """Area 09, receiver: the channels of one gate, and the credits that they share.
 
-The channels are driven without their gate, which would announce credits at once: the case decides when they are sent.
-Cases about the view of the gate or of the producer drive the gate.
+The channels are driven without their gate, which would announce credits at once, because the case decides when credits
+are sent. Cases about the view of the gate or of the producer drive the gate.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Receiver:
                     while channel.credits.spend():
                         pass
                 if backlog is None:
-                    # Nothing new waits: one less than before.
+                    # No new data waits, so the backlog is one less than before.
                     backlog = max(channel.credits.required - channel.credits.exclusive - 1, 0)
                 self._data(name, sequence_number, backlog, batch_ref(f"{sequence_number}"))
             case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
@@ -186,7 +186,9 @@ class Receiver:
             self.failures[name] = failure
 
     def _available_to(self, taker: ChannelCredits | None) -> None:
-        """Give a channel another credit. An open channel announces it to its producer when the case requires it."""
+        """Give a channel another credit. An open channel announces the credit to its producer when the case requires
+        it.
+        """
         if taker is None:
             return
         name = list(self.channels)[taker.channel]
@@ -236,7 +238,7 @@ def _run_gate(case: Case) -> None:
             case {"do": "backlog", "n": n}:
                 effects += gate.on_backlog(announcement(n))
             case {"do": "request_partition"}:
-                # The gate has asked for it already.
+                # The gate has already requested the partition.
                 effects += gate.request_partitions()
             case _:
                 raise UnknownWordError(f"step: {step}")
@@ -276,7 +278,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """Run a case in which a producer sends to a gate without a channel for it, and gets its cancel requests."""
+    """Run a case in which a producer sends to a gate without a channel for it, and gets the gate's cancel requests."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []

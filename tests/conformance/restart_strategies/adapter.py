@@ -94,7 +94,7 @@ def run_case(case: Case) -> None:
 
 
 def configuration(given: Mapping[str, Any]) -> RestartStrategyConfiguration:
-    """The restart strategy of the case, as a job's configuration."""
+    """Return the restart strategy of the case as a job's configuration."""
     match given["strategy"]:
         case "none":
             return NoRestartStrategyConfiguration()
@@ -186,7 +186,7 @@ class _SuppressRestartsError(Exception):
 
 
 def _failure(words: str) -> SerializedThrowable:
-    """An error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
+    """Return an error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
     inner, _, outer = words.partition(" wrapped in ")
     if outer:
         return serialized(_wrapped(words.split(" wrapped in ")))
@@ -210,7 +210,7 @@ def _failure(words: str) -> SerializedThrowable:
 
 
 def _wrapped(kinds: list[str]) -> Exception:
-    """Chained exceptions: each is the cause of the next one, and the last one is raised."""
+    """Return chained exceptions: each is the cause of the next one, and the last one is raised."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,
         "unrecoverable": _SuppressRestartsError,
@@ -227,7 +227,7 @@ def _wrapped(kinds: list[str]) -> Exception:
     return made
 
 
-# The choice of a strategy
+# Selection of a strategy
 
 
 def _run_resolution(case: Case) -> None:
@@ -262,7 +262,7 @@ def _compare(
             case "strategy":
                 assert _NAMES[type(found)] == wanted
             case "attempts" if wanted in ("unlimited", None, 2**31 - 1):
-                # Flink counts to the largest int; here there is no limit.
+                # Flink counts up to the largest int; flykka has no limit.
                 assert isinstance(found, FixedDelayRestartStrategyConfiguration)
                 assert found.attempts is None
             case "attempts" | "delay_ms":

@@ -154,7 +154,7 @@ class ManagerCase:
             case "expected_slots":
                 return self._slots.task_manager_tracker.expected_slots == wanted
             case "expected_slots_taken":
-                # Requests are not bound to a TaskManager: as many are started as are needed.
+                # Requests are not bound to a TaskManager, so as many TaskManagers are started as are needed.
                 waiting = len(self._slots.waiting_requests)
                 return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
             case "idle":
@@ -250,7 +250,7 @@ class ManagerCase:
                 self._refused = slot
                 self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
             case "timeout" | "failed":
-                # No call fails here: an impossible answer is a missing answer.
+                # No call fails in flykka, so a failed call in the case becomes a missing reply.
                 self._now += ALLOCATE_TIMEOUT_MS
                 self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:
@@ -281,7 +281,9 @@ class ManagerCase:
         return SlotId(name)
 
     def _is_named(self, name: str, slot: SlotId) -> bool:
-        """A name refers to the slot that it was first used for; `the other one` is the slot without a name."""
+        """Return whether the name refers to this slot. A name refers to the slot for which it was first used; `the
+        other one` is the slot without a name.
+        """
         if name == "the other one":
             return slot not in self._names.values()
         return self._names.setdefault(name, slot) == slot

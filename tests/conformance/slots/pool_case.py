@@ -102,7 +102,7 @@ class PoolCase:
             case "alive":
                 return {each: each in job.placed and each not in job.lost | self._released for each in wanted} == wanted
             case "failed":
-                # A batch request takes a free slot at once, so it may have had one and lost it.
+                # A batch request takes a free slot at once, so it may have had a slot and lost it.
                 batch = {each for each in job.lost if each in self._batch}
                 return {*job.failed, *self._cancelled, *batch} == set(wanted)
             case "failure":

@@ -89,7 +89,7 @@ def _run_generator(case: Case) -> None:
 
 
 def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
-    """The timestamps of the accepted elements, and the index of the step that failed."""
+    """Return the timestamps of the accepted elements, and the index of the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):
         match step:
@@ -109,8 +109,8 @@ def _generator(given: dict[str, Any]) -> WatermarkGenerator:
     only_known_words("given", given, {"kind", "generator", "bound_ms", "on_violation"})
     match given["generator"]:
         case "bounded-out-of-orderness":
-            # The extractor before Flink 1.11 emits max - bound, the strategy since then max - delay - 1: the bound is
-            # a delay of one millisecond less.
+            # The extractor before Flink 1.11 emits max - bound. The strategy since then emits max - delay - 1, so the
+            # bound corresponds to a delay that is one millisecond less.
             return BoundedOutOfOrdernessWatermarks(given["bound_ms"] - 1)
         case "ascending":
             # Flink's extractor logs by default.
@@ -135,7 +135,7 @@ def _run_operator(case: Case) -> None:
 
 
 class _OperatorHarness:
-    """Feeds an operator, and collects its output. A periodic one is called at each interval of processing time."""
+    """Feeds an operator, and collects its output. A periodic operator is called at each interval of processing time."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.output: list[list[Any]] = []
@@ -155,7 +155,7 @@ class _OperatorHarness:
             case ["upstream_watermark", timestamp_ms]:
                 self._put(self._operator.on_watermark(Watermark(timestamp_ms=timestamp_ms)))
             case ["watermark", timestamp_ms]:
-                # The interval passes, and this is emitted then.
+                # The interval passes, and the watermark is emitted then.
                 self._put(self._operator.emit())
                 assert self.output[-1] == ["watermark", timestamp_ms]
             case ["processing_time", now_ms]:

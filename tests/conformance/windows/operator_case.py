@@ -21,7 +21,7 @@ from tests.spark_bridge.functions.state_table import StateTable
 
 @dataclass(frozen=True)
 class Late:
-    """The side output of late rows."""
+    """The tag of the side output of late rows."""
 
     id: str = "late"
 
@@ -43,7 +43,7 @@ class PointSessions(EventTimeSessionWindows):
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> list[TimeWindow]:
         if element["value"] == self.point_if:
             return [TimeWindow(timestamp, timestamp)]
-        # The dataclass decorator with slots replaces the class, so that `super()` would find the wrong one.
+        # The dataclass decorator with slots replaces the class, so that `super()` would find the wrong class.
         return list(EventTimeSessionWindows.assign_windows(self, element, timestamp, context))
 
 
@@ -78,7 +78,7 @@ def _done(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]
         case {"processing_time": now_ms}:
             rows = table.advance_processing_time(now_ms)
         case {"snapshot_and_restore": True}:
-            # As the table does with each step: all stored values have passed through Arrow.
+            # The table does this in each step anyway: all stored values have passed through Arrow.
             rows = []
         case other:
             raise UnknownWordError(f"step: {other}")
