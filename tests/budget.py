@@ -39,7 +39,7 @@ class FileBudget:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
             file = report.nodeid.partition("::")[0]
-            self._spent[file] += sum(float(str(told)) for name, told in report.user_properties if name == _SECONDS)
+            self._spent[file] += sum(float(str(value)) for name, value in report.user_properties if name == _SECONDS)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

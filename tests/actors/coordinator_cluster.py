@@ -139,9 +139,9 @@ class CoordinatorCluster(ClusterBuilder):
 
     def task_messages(self) -> list[Message]:
         """Return the messages to the tasks since the last call."""
-        told = self._task_manager.recorded(Message)
+        messages = self._task_manager.recorded(Message)
         self._task_manager.received(Message)
-        return told
+        return messages
 
     def received(self, kind: type[M]) -> list[M]:
         return [message for message in self.heard if isinstance(message, kind)]

@@ -38,8 +38,8 @@ class Driver(JobCluster):
         self.system.run_until_idle()
 
     def job_masters(self) -> list[RegisterJobMaster]:
-        told = self.received(self.resource_manager, RegisterJobMaster)
-        return list({each.job_master: each for each in told}.values())
+        registrations = self.received(self.resource_manager, RegisterJobMaster)
+        return list({each.job_master: each for each in registrations}.values())
 
     def stored_jobs(self) -> list[str]:
         """The ids of the jobs in the store."""

@@ -84,8 +84,8 @@ class Probe:
         self._system.run_until_idle()
         unpacked = (
             each
-            for told in self._heard
-            for each in (told.messages if isinstance(told, TaskCheckpointMessages) else (told,))
+            for message in self._heard
+            for each in (message.messages if isinstance(message, TaskCheckpointMessages) else (message,))
         )
         return [message for message in unpacked if isinstance(message, kind)]
 

@@ -59,13 +59,13 @@ def ended_job(job_id: str = JOB) -> ArchivedJob:
     """Return the archive of a job that finished after a checkpoint had started."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
-    told: list[Message] = [
+    messages: list[Message] = [
         JobStatusChanged(job_id=graph.job_id, status=JobStatus.RUNNING, timestamp_ms=10),
         CheckpointTriggered(job_id=graph.job_id, checkpoint_id=1, timestamp_ms=20, num_subtasks=3),
         JobStatusChanged(job_id=graph.job_id, status=JobStatus.FINISHED, timestamp_ms=30),
         JobResultSuccess(job_id=graph.job_id),
     ]
-    for message in told:
+    for message in messages:
         model.on_message(message, 30)
     return model.archived(30)
 
@@ -144,8 +144,8 @@ def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
         driver.finish(driver.run(archived_in(tmp_path / "file" / "archives", driver.graph()), slots=1))
 
     assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
-    [told] = [record.getMessage() for record in caplog.records if "archived" in record.getMessage()]
-    assert told.startswith(f"job {JOB} is not archived in '{tmp_path}/file/archives': NotADirectoryError: ")
+    [warning] = [record.getMessage() for record in caplog.records if "archived" in record.getMessage()]
+    assert warning.startswith(f"job {JOB} is not archived in '{tmp_path}/file/archives': NotADirectoryError: ")
 
 
 @pytest.mark.parametrize("seed", range(8))

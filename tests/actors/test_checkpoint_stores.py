@@ -58,7 +58,7 @@ def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
     return trigger.checkpoint_id
 
 
-def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
+def end_notifications(cluster: CoordinatorCluster) -> list[Message]:
     return [
         said for said in cluster.task_messages() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)
     ]
@@ -138,7 +138,7 @@ def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
     take(cluster, system)
     cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert told_of_an_end(cluster) == []
+    assert end_notifications(cluster) == []
     assert len(cluster.received(CheckpointCompleted)) == 1
     assert cluster.received(CheckpointAborted) == []
     assert len(cluster.received(CheckpointingStopped)) == 1

@@ -26,7 +26,7 @@ class Component(Actor):
     """Ignores messages, and stops when it fails, as the real components do."""
 
     def handle_message(self, message: Message) -> None:
-        raise RuntimeError("it was told to")
+        raise RuntimeError("requested by the test")
 
     def post_restart(self, cause: BaseException | None) -> None:
         self.context.stop()

@@ -170,8 +170,8 @@ def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: L
 
     (entry,) = cluster.entries().values()
     assert entry.root.failure_labels == (FailureLabel(key="owner", value="team-a"),)
-    told = [type(message) for message in cluster.all_received(cluster.client)]
-    assert told.index(JobResultFailure) > len(told) - 1 - told[::-1].index(ExceptionHistoryChanged)
+    classes = [type(message) for message in cluster.all_received(cluster.client)]
+    assert classes.index(JobResultFailure) > len(classes) - 1 - classes[::-1].index(ExceptionHistoryChanged)
     assert owner.asked[0].failure_type is FailureType.TASK
     assert owner.asked[0].job_id == JobId(JOB)
 

@@ -112,8 +112,8 @@ def test_deployment_waits_for_every_slot(cluster: JobCluster) -> None:
 def test_a_slot_is_accepted_before_its_task_arrives(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    told = [type(message) for message in cluster.all_received(task_manager)]
-    assert told.index(AcceptSlots) < told.index(SubmitTask)
+    classes = [type(message) for message in cluster.all_received(task_manager)]
+    assert classes.index(AcceptSlots) < classes.index(SubmitTask)
 
 
 def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
@@ -327,12 +327,12 @@ def test_a_final_checkpoint_is_taken_when_all_tasks_have_read_everything(cluster
     trigger = cluster.last(task_manager, TriggerCheckpoint)
     cluster.acknowledge(SOURCE)
     cluster.acknowledge(SINK)
-    told = {notification.attempt for notification in cluster.received(task_manager, NotifyCheckpointComplete)}
+    attempts = {notification.attempt for notification in cluster.received(task_manager, NotifyCheckpointComplete)}
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, ExecutionState.FINISHED)
 
     assert (trigger.attempt, trigger.options.is_final) == (SOURCE, True)
-    assert told == {SOURCE, SINK}
+    assert attempts == {SOURCE, SINK}
     assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 

@@ -50,8 +50,8 @@ def test_the_next_driver_keeps_the_requirements_set_by_a_client(driver: Driver, 
     assert second.received(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
     second.send_as_resource_manager(THREE_SLOTS)
 
-    told = second.last(second.client, JobParallelismChanged)
-    assert [each.parallelism for each in told.vertices] == [3, 3]
+    changed = second.last(second.client, JobParallelismChanged)
+    assert [each.parallelism for each in changed.vertices] == [3, 3]
     assert len(second.received(second.resource_manager, RequestSlot)) == 3
     second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
     assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS

@@ -62,10 +62,10 @@ def test_a_silent_job_master_gets_no_slots_until_it_reregisters(system: SeededSy
     job_master.request("a")
 
     pass_time(system, TIMEOUT_MS)
-    told = job_master.peer.received(DisconnectResourceManager)
+    disconnects = job_master.peer.received(DisconnectResourceManager)
     guest = Guest(system, leader, None)
 
-    assert told == [DisconnectResourceManager(job_id=JOB)]
+    assert disconnects == [DisconnectResourceManager(job_id=JOB)]
     assert guest.peer.received(AllocateSlot) == []
 
 

@@ -62,8 +62,8 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 def not_taken(cluster: JobCluster) -> str:
     """Return the reason for the failed savepoint; assert that the reason is reported once."""
-    [told] = cluster.received(cluster.client, TriggerSavepointFailure)
-    return told.cause.message
+    [failure] = cluster.received(cluster.client, TriggerSavepointFailure)
+    return failure.cause.message
 
 
 def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster, savepoints: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster,
     trigger_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
+    [success] = cluster.received(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
-    taken = checkpoint_metadata(told.savepoint_path)
-    assert told.savepoint_path == str(folder)
+    taken = checkpoint_metadata(success.savepoint_path)
+    assert success.savepoint_path == str(folder)
     assert folder.name.startswith(f"savepoint-{JOB[:6]}-")
     assert (taken.snapshot_type, taken.checkpoint_id, taken.job_name) == (SnapshotType.SAVEPOINT, 1, "job")
     assert [operator.ref.uid for operator in taken.operators] == ["source", "sink"]
@@ -90,8 +90,8 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
     cluster.acknowledge_checkpoint(2)
     cluster.acknowledge_checkpoint(1)
 
-    told = cluster.received(cluster.client, TriggerSavepointSuccess)
-    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
+    successes = cluster.received(cluster.client, TriggerSavepointSuccess)
+    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in successes] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_requested_checkpoint_is_an_ordinary_checkpoint_of_the_job(
     cluster.system.run_until_idle()
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.received(cluster.client, RequestCheckpointSuccess)
-    assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
-    assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
+    [success] = cluster.received(cluster.client, RequestCheckpointSuccess)
+    assert success.checkpoint_path == str(cluster.folder / JOB / "chk-1")
+    assert (checkpoint_metadata(success.checkpoint_path).snapshot_type, success.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
@@ -140,8 +140,8 @@ def test_a_savepoint_outlives_the_checkpoints_of_its_cancelled_job(cluster: JobC
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)
 
-    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
-    assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
+    [success] = cluster.received(cluster.client, TriggerSavepointSuccess)
+    assert checkpoint_metadata(success.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 

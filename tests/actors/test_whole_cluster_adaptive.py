@@ -77,8 +77,8 @@ class Adaptive:
         self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=cancel))
 
     def parallelism(self) -> list[int]:
-        told = self.stage.client.recorded(JobParallelismChanged)
-        return [changed.vertices[0].parallelism for changed in told if changed.job_id == JOB]
+        changes = self.stage.client.recorded(JobParallelismChanged)
+        return [changed.vertices[0].parallelism for changed in changes if changed.job_id == JOB]
 
     def advance_until(self, parallelism: int) -> None:
         while self.parallelism()[-1:] != [parallelism]:

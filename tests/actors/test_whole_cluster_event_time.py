@@ -131,9 +131,9 @@ def test_event_time_never_goes_back_while_sources_become_idle_and_active(seed: i
         stage.run(seconds=25)
 
         by_attempt: dict[str, list[int]] = {}
-        for told in stage.client.received(MetricsReported):
-            if told.metrics.watermark_ms is not None:
-                by_attempt.setdefault(told.attempt, []).append(told.metrics.watermark_ms)
+        for report in stage.client.received(MetricsReported):
+            if report.metrics.watermark_ms is not None:
+                by_attempt.setdefault(report.attempt, []).append(report.metrics.watermark_ms)
         assert kill.done
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert all(reported == sorted(reported) for reported in by_attempt.values())

@@ -79,11 +79,11 @@ class RescaledJob:
 
     def advance_until(self, parallelism: int) -> None:
         """Run until the job has this parallelism."""
-        while self.told_parallelism()[-1:] != [parallelism]:
+        while self.reported_parallelisms()[-1:] != [parallelism]:
             assert not self.received(JobResultSuccess), "the job has ended before"
             self.system.advance(10)
 
-    def told_parallelism(self) -> list[int]:
+    def reported_parallelisms(self) -> list[int]:
         return [changed.vertices[0].parallelism for changed in self.received(JobParallelismChanged)]
 
     def rescales(self) -> tuple[Rescale, ...]:
@@ -111,7 +111,7 @@ def test_a_job_rescaled_while_running_processes_each_row_once(seed: int, tmp_pat
         job.advance_until(2)
         job.finish()
 
-        assert job.told_parallelism() == [3, 2]
+        assert job.reported_parallelisms() == [3, 2]
 
 
 def test_the_rescale_history_contains_each_rescale(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_rescale_without_slots_waits_for_them(tmp_path: Path) -> None:
 
         job.require(9, lower=5)
         system.advance(1_000)
-        assert job.told_parallelism() == []
+        assert job.reported_parallelisms() == []
         job.require(9)
         job.advance_until(4)
 
@@ -185,7 +185,7 @@ def test_a_task_manager_killed_during_a_rescale_loses_no_row(moment: type[Messag
         job.finish()
 
         assert kill.done
-        assert job.told_parallelism() == [3]
+        assert job.reported_parallelisms() == [3]
 
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask])
@@ -244,7 +244,7 @@ def test_a_stopping_job_is_not_rescaled(tmp_path: Path) -> None:
         job.stage.run(seconds=5)
 
         assert len(job.received(StoppingSuccess)) == 1
-        assert job.told_parallelism() == []
+        assert job.reported_parallelisms() == []
 
 
 def test_impossible_requirements_are_refused_and_current_ones_can_be_queried(tmp_path: Path) -> None:
@@ -261,6 +261,6 @@ def test_impossible_requirements_are_refused_and_current_ones_can_be_queried(tmp
         assert refused.cause.type_name == "RescaleNotSupportedError"
         assert "'keyed'" in refused.cause.message
         assert "its maximum parallelism is 128" in refused.cause.message
-        [told] = job.received(JobResourceRequirementsUpdated)
-        assert [(each.lower_bound, each.upper_bound) for each in told.requirements.vertices] == [(1, 1), (1, 1)]
-        assert not told.is_new
+        [updated] = job.received(JobResourceRequirementsUpdated)
+        assert [(each.lower_bound, each.upper_bound) for each in updated.requirements.vertices] == [(1, 1), (1, 1)]
+        assert not updated.is_new

@@ -68,10 +68,12 @@ def test_every_attempt_reports_its_activity_times_once_per_interval(seed: int, t
 
         system.advance(1_000)
 
-        told = [(told.vertex_id, told.subtask, told.metrics) for told in stage.client.received(MetricsReported)]
+        reports = [
+            (report.vertex_id, report.subtask, report.metrics) for report in stage.client.received(MetricsReported)
+        ]
         spent = {
-            of: [each.busy_ms + each.back_pressured_ms + each.idle_ms for *who, each in told if tuple(who) == of]
-            for of in {(vertex_id, subtask) for vertex_id, subtask, _ in told}
+            of: [each.busy_ms + each.back_pressured_ms + each.idle_ms for *who, each in reports if tuple(who) == of]
+            for of in {(vertex_id, subtask) for vertex_id, subtask, _ in reports}
         }
         assert sorted(spent) == [("sink", 0), ("sink", 1), ("source", 0), ("source", 1)]
         for times in spent.values():

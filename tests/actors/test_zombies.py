@@ -317,13 +317,13 @@ class SaidPlainly:
         if isinstance(record, Turn):
             for effect in record.effects:
                 if isinstance(effect, Send) and _process(record.recipient) and _process(effect.target):
-                    self._told(record.recipient, effect.target, type(effect.message))
+                    self._record(record.recipient, effect.target, type(effect.message))
         return ()
 
     def end(self) -> Iterable[Violation]:
         return ()
 
-    def _told(self, sender: Ref, receiver: Ref, kind: type) -> None:
+    def _record(self, sender: Ref, receiver: Ref, kind: type) -> None:
         if _process(sender) != _process(receiver) and kind is not LeaderSessionMessage:
             self.kinds.add(kind)
 

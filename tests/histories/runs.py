@@ -114,8 +114,8 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        told = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
-        assert (told[0], told[-1]) == (4, 2)
+        parallelisms = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
+        assert (parallelisms[0], parallelisms[-1]) == (4, 2)
         assert plane.durable.rows() == ALL_ROWS
 
 
@@ -139,13 +139,13 @@ def unaligned(recorder: Recorder, seed: int = SEED) -> None:
     plane = SlowNames()
     with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
-        told: list[Message] = []
-        stage.system.add_delivery_hook(lambda _recipient, message, _sender: told.append(message))
+        messages: list[Message] = []
+        stage.system.add_delivery_hook(lambda _recipient, message, _sender: messages.append(message))
         kill_when(stage.system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
         stage.run(seconds=25)
 
-        assert any(isinstance(message, WriteChannelState) for message in told)
+        assert any(isinstance(message, WriteChannelState) for message in messages)
         assert plane.batches.restored
         assert plane.sink.published == SLOW_FILES
 

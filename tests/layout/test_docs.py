@@ -168,7 +168,7 @@ def test_every_method_and_argument_with_a_default_is_documented_as_an_option(own
     ids=lambda called: called.__name__,
 )
 def test_documented_defaults_are_the_effective_ones(called: Callable[..., object]) -> None:
-    told = {
+    documented = {
         name: {cell.strip().strip('`"') for cell in cells.split("|")}
         for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
     }
@@ -176,7 +176,7 @@ def test_documented_defaults_are_the_effective_ones(called: Callable[..., object
     parameters = inspect.signature(called).parameters.values()
     values = {each.name: each.default for each in parameters if isinstance(each.default, int | str)}
 
-    assert [name for name, value in values.items() if not any(says(cell, value) for cell in told[name])] == []
+    assert [name for name, value in values.items() if not any(says(cell, value) for cell in documented[name])] == []
 
 
 @pytest.mark.parametrize("name", [name for name in datagen.__all__ if name != "FieldGenerator"])
@@ -204,7 +204,7 @@ def test_every_option_of_the_command_line_is_among_the_options(
 
 
 def test_the_table_of_options_matches_the_product() -> None:
-    told = [
+    rows = [
         tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row))
         for row in re.findall(r"^\| (`\w+` \| .+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     ]
@@ -214,7 +214,7 @@ def test_the_table_of_options_matches_the_product() -> None:
         for option in CONFIG_OPTIONS.values()
         if not any(
             row[:4] == (f"`{option.name}`", option.form.shape, option.meaning.default, option.meaning.description)
-            for row in told
+            for row in rows
         )
     ]
     assert missing == []

@@ -97,6 +97,6 @@ def test_every_call_on_the_page_exists() -> None:
     offered = {name for each in flykka.__all__ for name in dir(getattr(flykka, each))} | set(flykka.__all__)
     elsewhere = {"F", "variant_get", "createDataFrame"}
 
-    told = {name for row in ROWS for code in re.findall(r"`([^`]+)`", row[1]) for name in re.findall(r"(\w+)\(", code)}
+    names = {name for row in ROWS for code in re.findall(r"`([^`]+)`", row[1]) for name in re.findall(r"(\w+)\(", code)}
 
-    assert told - offered - elsewhere == set()
+    assert names - offered - elsewhere == set()

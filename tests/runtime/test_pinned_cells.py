@@ -99,7 +99,7 @@ def test_the_thread_of_a_pinned_actor_survives_a_kernel_error(
     with monkeypatch.context() as broken:
         reached = Gate()
 
-        def fail(_cell: PinnedCell, _told: object) -> None:
+        def fail(_cell: PinnedCell, _message: object) -> None:
             reached.hold()
             raise SystemExit(1)
 

@@ -147,16 +147,16 @@ def test_a_kill_at_any_moment_loses_or_duplicates_no_stashed_message(seed: int) 
     seen: list[str] = []
     lost: list[str] = []
     moment = threading.Event()
-    told = [str(number) for number in range(200)]
+    words = [str(number) for number in range(200)]
     with ActorSystem("threads", dispatcher=SharedPool(2, throughput=5)) as system:
         system.event_stream.subscribe(lambda letter: lost.append(letter.message.text), DeadLetter)
         ref = system.spawn(Props(Undecided, seen, moment, seed), "undecided")
-        teller = threading.Thread(target=tell_all, args=(ref, *told))
+        teller = threading.Thread(target=tell_all, args=(ref, *words))
         teller.start()
         assert moment.wait(5)
         system.kill(ref)
         teller.join()
 
     # The current message at the kill is in neither list if it was about to be stashed.
-    assert len(seen) + len(lost) >= len(told) - 1
+    assert len(seen) + len(lost) >= len(words) - 1
     assert len({*seen, *lost}) == len(seen) + len(lost)

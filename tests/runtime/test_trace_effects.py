@@ -254,7 +254,7 @@ def test_a_failed_ask_is_recorded_with_its_failure(tmp_path: Path, word: str, fa
 
 
 @pytest.mark.parametrize(
-    ("directive", "told"),
+    ("directive", "expected"),
     [
         (Directive.RESUME, ["RESUME"]),
         (Directive.RESTART, ["RESTART"]),
@@ -262,7 +262,9 @@ def test_a_failed_ask_is_recorded_with_its_failure(tmp_path: Path, word: str, fa
         (Directive.ESCALATE, ["ESCALATE"]),
     ],
 )
-def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directive: Directive, told: list[str]) -> None:
+def test_a_parents_decision_about_a_failure_is_recorded(
+    tmp_path: Path, directive: Directive, expected: list[str]
+) -> None:
     path = tmp_path / "run.trace"
     strategy = OneForOne(decider=lambda _: directive)
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
@@ -278,7 +280,7 @@ def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directiv
         for effect in turn.effects
         if isinstance(effect, Supervise) and turn.recipient.path == "/user/a"
     ]
-    assert [decision.directive for decision in decisions] == told
+    assert [decision.directive for decision in decisions] == expected
     assert {decision.child.path for decision in decisions} == {"/user/a/c"}
 
 

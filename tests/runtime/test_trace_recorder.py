@@ -33,9 +33,9 @@ SOMEONE = Ref("/user/someone", 1)
 
 def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
     """Record one turn for each message."""
-    recorder.open(system="told", seed=0)
-    for number, told in enumerate(messages, start=1):
-        recorder.turn(number, number, SOMEONE, Envelope(told, None, None), [("send", SOMEONE, told)], None)
+    recorder.open(system="recorded", seed=0)
+    for number, word in enumerate(messages, start=1):
+        recorder.turn(number, number, SOMEONE, Envelope(word, None, None), [("send", SOMEONE, word)], None)
     recorder.close()
 
 

@@ -91,8 +91,8 @@ def test_a_job_in_restart_delay_is_cancelled_at_once_if_its_client_is_silent(clu
     cluster.system.advance(TIMEOUT_MS)
 
     assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
-    told = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
-    ends = {entry.root.cause.message: entry.outcome for entry in told}
+    entries = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
+    ends = {entry.root.cause.message: entry.outcome for entry in entries}
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
 
 

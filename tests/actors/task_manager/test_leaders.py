@@ -22,8 +22,8 @@ def test_a_new_leader_ends_the_tasks_of_the_former_leader(connected: TaskManager
     lead(connected, "second")
 
     assert connected.tasks() == []
-    told = connected.job_master.expect(DisconnectTaskManager)
-    assert (told.task_manager_id, told.cause.type_name) == (HERE, "LeaderLostError")
+    disconnect = connected.job_master.expect(DisconnectTaskManager)
+    assert (disconnect.task_manager_id, disconnect.cause.type_name) == (HERE, "LeaderLostError")
     connected.resource_manager.expect(SlotAvailable)
 
 

@@ -56,14 +56,14 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
     """Return the new output sizes in notifications of Tasks."""
-    told: list[tuple[int, ...]] = []
+    sizes: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, BuffersResized):
-            told.append(message.buffers.outputs)
+            sizes.append(message.buffers.outputs)
 
     cluster.system.add_delivery_hook(note)
-    return told
+    return sizes
 
 
 def test_an_attempt_whose_minimum_of_buffers_is_unavailable_fails_with_the_figures(
@@ -95,13 +95,13 @@ def test_an_ended_attempt_returns_its_buffers_for_the_next(system: SeededSystem)
 
 def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSystem) -> None:
     cluster = connected_with(system, network_buffers=6)
-    told = resized(cluster)
+    sizes = resized(cluster)
 
     submit(cluster, "a")
     submit(cluster, "b")
     cluster.send(CancelTask(attempt=ExecutionAttemptId("b")))
 
-    assert told == [(3,), (3,), (4,)]
+    assert sizes == [(3,), (3,), (4,)]
 
 
 def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(

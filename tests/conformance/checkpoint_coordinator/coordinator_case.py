@@ -208,9 +208,9 @@ class CoordinatorCase:
             case "futures":
                 return {number: self._future(int(number)) for number in value}
             case _:
-                return self._has_told(word, value)
+                return self._observed_messages(word, value)
 
-    def _has_told(self, word: str, value: Any) -> Any:
+    def _observed_messages(self, word: str, value: Any) -> Any:
         harness = self._world
         disposed, registered = self._discarded(), self._registrations()
         match word:
@@ -220,12 +220,14 @@ class CoordinatorCase:
             case "triggered_ids":
                 return sorted({effect.checkpoint_id for effect in harness.effects(TriggerCheckpoint)})
             case "notified_complete":
-                told = [[effect.attempt, effect.checkpoint_id] for effect in harness.effects(NotifyCheckpointComplete)]
-                return _in_any_order(told, value)
+                notified = [
+                    [effect.attempt, effect.checkpoint_id] for effect in harness.effects(NotifyCheckpointComplete)
+                ]
+                return _in_any_order(notified, value)
             case "abort_notifications":
                 aborts = [
-                    {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
-                    for told in harness.effects(NotifyCheckpointAborted)
+                    {"task": effect.attempt, "cp": effect.checkpoint_id, "latest_completed": effect.latest_completed_id}
+                    for effect in harness.effects(NotifyCheckpointAborted)
                 ]
                 return _in_any_order(aborts, value)
             case "abort_notified_tasks":
@@ -283,9 +285,9 @@ class CoordinatorCase:
         return Counter(state_id for checkpoint in completed for state_id in shared_state_of(checkpoint))
 
 
-def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
+def _in_any_order(messages: list[Any], wanted: list[Any]) -> list[Any]:
     """Return the messages in the order of the case, because the order between tasks does not matter."""
-    return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
+    return wanted if sorted(messages, key=str) == sorted(wanted, key=str) else messages
 
 
 def _request(step: dict[str, Any]) -> CoordinatorEvent:

@@ -94,10 +94,10 @@ class Requester:
                 self.checked_producer_state = _asks_for_producer_state()
             case {"do": "producer_failed" | "producer_releases_partition"}:
                 self._partition.request(0, self.requests[0].credit, CONSUMER)
-                for told in self._partition.fail(CAUSE):
-                    assert isinstance(told, Tell)
-                    assert isinstance(told.message, ErrorResponse)
-                    self._take(self.gate.on_error(told.message))
+                for effect in self._partition.fail(CAUSE):
+                    assert isinstance(effect, Tell)
+                    assert isinstance(effect.message, ErrorResponse)
+                    self._take(self.gate.on_error(effect.message))
             case {"do": "read"}:
                 pass
             case _:

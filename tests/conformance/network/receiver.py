@@ -192,9 +192,9 @@ class Receiver:
         if taker is None:
             return
         name = list(self.channels)[taker.channel]
-        told = None if self.channels[name].is_open else self.channels[name].on_credit_available()
-        if isinstance(told, ChannelFailed):
-            self.failures[name] = told
+        effect = None if self.channels[name].is_open else self.channels[name].on_credit_available()
+        if isinstance(effect, ChannelFailed):
+            self.failures[name] = effect
 
     def _announce(self, name: str) -> None:
         if name not in self.unwritable and self.channels[name].credits.unannounced:

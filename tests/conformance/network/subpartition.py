@@ -135,8 +135,8 @@ class Pipelined:
         if not self._received and subpartition.backlog:
             effects = self.partition.add_credit(0, 1)
             self.effects += effects
-            told = [each.message for each in effects if isinstance(each, Tell)]
-            self._received += [message for message in told if isinstance(message, BufferResponse)]
+            messages = [each.message for each in effects if isinstance(each, Tell)]
+            self._received += [message for message in messages if isinstance(message, BufferResponse)]
         if not self._received:
             return None
         response = self._received.popleft()
@@ -153,9 +153,9 @@ class Pipelined:
         }
 
     def _create_view(self) -> None:
-        told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
+        messages = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
         # A subpartition does not decide which error the reader gets.
-        self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in told) else None
+        self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in messages) else None
 
     def _add(self, size: int) -> bool:
         buffer = _buffer(self._added + 1, size)

@@ -82,5 +82,5 @@ class JobSlots:
 
     def messages_of(self, kind: type[Any]) -> list[Any]:
         """Return the messages of one class that the allocator has sent so far."""
-        told = [each.message for each in self.effects if isinstance(each, Tell)]
-        return [message for message in told if isinstance(message, kind)]
+        messages = [each.message for each in self.effects if isinstance(each, Tell)]
+        return [message for message in messages if isinstance(message, kind)]

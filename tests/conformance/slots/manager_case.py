@@ -50,9 +50,9 @@ class ManagerCase:
         if given.get("strategy", "least utilized") != "least utilized":
             raise UnknownWordError(f"strategy {given['strategy']!r}")
         answers = given.get("task_manager_answers", "at once")
-        told = any(step["do"] == "task_manager_answers" for step in case["steps"])
+        answers_in_steps = any(step["do"] == "task_manager_answers" for step in case["steps"])
         self._unanswered = {"at once": 0, "never": 1_000_000, "never to the first": 1}[answers]
-        if told:
+        if answers_in_steps:
             self._unanswered = 1_000_000
         self._workers_fail = given.get("new_workers") == "fail"
         workers = WorkerCounts(
@@ -160,8 +160,8 @@ class ManagerCase:
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
-                told = [effect for effect in self._effects if isinstance(effect, Tell)]
-                released = {each.to for each in told if isinstance(each.message, ReleaseTaskManager)}
+                tells = [effect for effect in self._effects if isinstance(effect, Tell)]
+                released = {each.to for each in tells if isinstance(each.message, ReleaseTaskManager)}
                 return released == set(wanted)
             case "task_managers_used":
                 return len({effect.task_manager for effect in sent}) == wanted
@@ -304,15 +304,15 @@ class ManagerCase:
 
 
 def _failures(effects: Sequence[SlotManagerEffect]) -> list[SlotRequestFailed]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    return [message for message in told if isinstance(message, SlotRequestFailed)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    return [message for message in messages if isinstance(message, SlotRequestFailed)]
 
 
 def _failed_allocations(effects: Sequence[SlotManagerEffect]) -> set[tuple[JobId, AllocationId]]:
-    told = [(effect.to, effect.message) for effect in effects if isinstance(effect, Tell)]
+    messages = [(effect.to, effect.message) for effect in effects if isinstance(effect, Tell)]
     return {
         (to.job_id, message.allocation_id)
-        for to, message in told
+        for to, message in messages
         if isinstance(to, JobMasterOf) and isinstance(message, SlotRequestFailed)
     }
 

@@ -115,8 +115,8 @@ class PoolCase:
             case "same_slot":
                 return all(len({job.placed[each].allocation_id for each in one}) == 1 for one in wanted)
             case "accepted":
-                told = [effect.message for effect in job.step if isinstance(effect, Tell)]
-                return any(answer.accepted for answer in told if isinstance(answer, AcceptSlots)) is wanted
+                messages = [effect.message for effect in job.step if isinstance(effect, Tell)]
+                return any(answer.accepted for answer in messages if isinstance(answer, AcceptSlots)) is wanted
             case "asked_resource_manager":
                 asked = {effect.allocation_id for effect in job.messages_of(RequestSlot)}
                 return asked == set(map(self._allocation, wanted))

@@ -100,8 +100,8 @@ class TableCase:
                 mine = {job: sorted(_index(each.slot_id) for each in held if each.job_id == job) for job in wanted}
                 return mine == {job: sorted(indexes) for job, indexes in wanted.items()}
             case "failed_tasks":
-                told = [effect.message for effect in self._step if isinstance(effect, Tell)]
-                stopped = [message.attempt for message in told if isinstance(message, FailTask)]
+                messages = [effect.message for effect in self._step if isinstance(effect, Tell)]
+                stopped = [message.attempt for message in messages if isinstance(message, FailTask)]
                 return sorted(stopped) == sorted(wanted)
             case "free_slot_action":
                 freed = [said.allocation_id for said in self._said() if isinstance(said, SlotAvailable)]

@@ -56,7 +56,7 @@ class TaskManagerCase:
         self._registrations: list[RegisterTaskManager] = []
         self._at_job_manager: list[RegisterTaskManager] = []
         self._offers: list[OfferSlots] = []
-        self._told: dict[str, list[object]] = {"job manager": [], "resource manager": []}
+        self._disconnects: dict[str, list[object]] = {"job manager": [], "resource manager": []}
         self._failed: list[str] = []
         self._freed: list[SlotAvailable] = []
         self._confirmed: list[str] = []
@@ -136,7 +136,7 @@ class TaskManagerCase:
                 return (numbered if has_numbers else names) == sorted(wanted)
             case "told_job_manager" | "told_resource_manager":
                 whom = word.removeprefix("told_").replace("_", " ")
-                return wanted == "disconnect" and bool(self._told[whom])
+                return wanted == "disconnect" and bool(self._disconnects[whom])
             case _:
                 raise UnknownWordError(word)
 
@@ -148,8 +148,8 @@ class TaskManagerCase:
         self._registrations += resource_manager.received(RegisterTaskManager)
         self._at_job_manager += job_master.received(RegisterTaskManager)
         self._offers += job_master.received(OfferSlots)
-        self._told["job manager"] += job_master.received(DisconnectTaskManager)
-        self._told["resource manager"] += resource_manager.received(DisconnectTaskManager)
+        self._disconnects["job manager"] += job_master.received(DisconnectTaskManager)
+        self._disconnects["resource manager"] += resource_manager.received(DisconnectTaskManager)
         self._failed += [failed.allocation_id for failed in job_master.received(FailSlot)]
         self._freed += resource_manager.received(SlotAvailable)
         self._confirmed += [each.allocation_id for each in resource_manager.received(AllocateSlotConfirmed)]
@@ -256,7 +256,7 @@ class TaskManagerCase:
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
                 self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             self._listen()
-            if self._told[whom]:
+            if self._disconnects[whom]:
                 break
 
 

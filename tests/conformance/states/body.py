@@ -56,7 +56,7 @@ class Body:
         if raised.startswith(_CANCEL_TASK):
             # In Flink the body finds that its producer is gone. In flykka the task is notified, and cancels itself.
             return CancelTask(attempt=descriptor.attempt)
-        return EngineFailed(cause=_told(raised))
+        return EngineFailed(cause=_bridge_failure(raised))
 
     def ends_when_interrupted(self) -> bool:
         """Return whether the body ends at the second request to close the bridge."""
@@ -71,7 +71,7 @@ class Body:
         return self._interrupts > 0
 
 
-def _told(raised: str) -> SerializedThrowable:
+def _bridge_failure(raised: str) -> SerializedThrowable:
     """Return the bridge's report of an exception; an error that names the operator wraps the user's error."""
     inner = raised
     is_wrapped = (nested := re.fullmatch(r"\w+\((\w+\(.*\))\)", raised)) is not None

@@ -75,10 +75,10 @@ class ConsumerCase:
         )
         (retry,) = [effect for effect in missed if isinstance(effect, StartTimer)]
         assert any(_asks_for_producer(effect) for effect in missed)
-        told = [] if answer is None else self._told(task, answer)
+        effects = [] if answer is None else self._deliver(task, answer)
         self.state = task.state.current
         again = task.handle(PartitionRequestDue(channel=0), now=retry.delay_ms)
-        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
+        self.retries += sum(_asks_for_partition(effect) for effect in [*effects, *again])
 
     def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
         """Reply before the task runs. Partitions are requested only once the bridge is open, so the reply applies to
@@ -86,12 +86,12 @@ class ConsumerCase:
         """
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
-        told = self._told(task, answer)
+        effects = self._deliver(task, answer)
         self.state = task.state.current
         opened = task.handle(ChainOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
-        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
+        self.retries += sum(_asks_for_partition(effect) for effect in [*effects, *opened])
 
-    def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
+    def _deliver(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
         effects = task.handle(answer, now=0)
         closes = any(
             isinstance(effect, Tell) and effect.to is Role.BRIDGE and isinstance(effect.message, CloseChain)

@@ -256,8 +256,8 @@ class JobCase:
         return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
 
     def _cancelled(self) -> int:
-        told = (effect.message for effect in self._effects if isinstance(effect, Tell))
-        return sum(isinstance(message, CancelTask) for message in told)
+        messages = (effect.message for effect in self._effects if isinstance(effect, Tell))
+        return sum(isinstance(message, CancelTask) for message in messages)
 
     def see(self, word: str) -> Any:
         """Return the observed value for this word."""

@@ -272,7 +272,7 @@ def _unprepared(setup: str | None) -> str | None:
     """Return the report of a failed preparation for the word of the case, with Flink's text."""
     if setup is None:
         return None
-    told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
-    if told is None:
+    message = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
+    if message is None:
         raise UnknownWordError(f"setup {setup!r}")
-    return f"{setup}: {told}"
+    return f"{setup}: {message}"

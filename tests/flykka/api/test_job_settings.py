@@ -76,10 +76,10 @@ def test_an_invalid_restart_strategy_is_refused_with_an_example(wrong: Any) -> N
 
     with pytest.raises(
         ProgramError, match=r"such as RestartStrategies\.fixed_delay_restart\(3, '10s'\).*, not "
-    ) as told:
+    ) as raised:
         env.set_restart_strategy(wrong)
 
-    assert str(told.value).endswith(f"not {wrong!r}")
+    assert str(raised.value).endswith(f"not {wrong!r}")
     assert env.job_settings.restart_strategy == RestartStrategies.fallback_restart()
 
 
@@ -128,10 +128,10 @@ def test_invalid_settings_are_refused() -> None:
 
 
 def test_a_short_interval_without_a_unit_warns_on_its_line() -> None:
-    with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
+    with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as warned:
         env = without_spark().enable_checkpointing(10)
 
-    assert (env.checkpointing.interval_ms, told[0].filename) == (10, __file__)
+    assert (env.checkpointing.interval_ms, warned[0].filename) == (10, __file__)
 
 
 def test_intervals_with_a_unit_and_long_ones_do_not_warn() -> None:

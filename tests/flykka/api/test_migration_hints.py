@@ -107,9 +107,9 @@ def test_hints_refer_only_to_existing_names() -> None:
     }
     of_owners = {hint for owner in [*OWNERS, *JOINS] for table in owner._hint_tables for hint in hints(table).values()}
 
-    told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
+    names = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 
-    assert told - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
+    assert names - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_the_error_names_the_replacement(owner: type[MigrationHints], name: str,
 def test_other_unknown_names_raise_pythons_own_error(name: str) -> None:
     stream = DataStream.__new__(DataStream)
 
-    with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as told:
+    with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as raised:
         getattr(stream, name)
 
-    assert (told.value.name, told.value.obj) == (name, stream)
+    assert (raised.value.name, raised.value.obj) == (name, stream)
     assert type(copy.copy(stream)) is DataStream
 
 

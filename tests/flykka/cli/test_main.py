@@ -32,7 +32,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         ([], "flykka: error: the following arguments are required: COMMAND"),
         (["fly"], "invalid choice: 'fly'"),
@@ -43,13 +43,13 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_missing_arguments_and_files_are_named(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refusal(arguments, capsys)
+    assert error in refusal(arguments, capsys)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error"),
     [
         (
             ["--paralelism", "2"],
@@ -67,9 +67,9 @@ def test_missing_arguments_and_files_are_named(
     ],
 )
 def test_an_invalid_option_is_named_with_valid_ones(
-    options: list[str], told: str, app: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], error: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refusal(["run", app, *options], capsys)
+    assert error in refusal(["run", app, *options], capsys)
 
 
 @pytest.mark.slow

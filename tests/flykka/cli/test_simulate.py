@@ -94,7 +94,7 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("--faults", "crash,fire"), "unknown fault 'fire': use delay, loss, "),
         (("--seed", "-1"), "a seed is a whole number from 0, not '-1'"),
@@ -103,12 +103,12 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
     ],
 )
 def test_an_invalid_option_is_reported_with_valid_values(
-    simulate: Shell, arguments: tuple[str, ...], told: str
+    simulate: Shell, arguments: tuple[str, ...], error: str
 ) -> None:
     code, _, err = simulate(*arguments)
 
     assert code == 2
-    assert told in err
+    assert error in err
 
 
 def test_an_unusable_trace_folder_is_named(simulate: Shell, tmp_path: Path) -> None:

@@ -184,12 +184,15 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
     cluster.send(accepted())
 
     cluster.system.advance(2_000)
-    told = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
+    heartbeats = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
     cluster.send(JobResultSuccess(job_id=JOB))
     cluster.system.advance(10_000)
 
-    assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
-    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
+    assert [heartbeat.expired_timestamp_ms - heartbeats[0].expired_timestamp_ms for heartbeat in heartbeats] == [
+        0,
+        1_000,
+    ]
+    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == heartbeats
 
 
 def test_a_cancellation_error_contains_its_reason(cluster: ClientCluster) -> None:

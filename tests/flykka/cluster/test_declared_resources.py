@@ -53,9 +53,9 @@ def test_a_task_manager_reports_its_total_and_free_resources() -> None:
         network_memory_bytes=100 * MIB,
     )
 
-    told = task_manager(own, 4, 0)
+    response = task_manager(own, 4, 0)
 
-    assert told["totalResource"] == {
+    assert response["totalResource"] == {
         "cpuCores": 2.0,
         "taskHeapMemory": 500,
         "taskOffHeapMemory": 0,
@@ -63,6 +63,6 @@ def test_a_task_manager_reports_its_total_and_free_resources() -> None:
         "networkMemory": 100,
         "extendedResources": {},
     }
-    assert (told["freeResource"]["cpuCores"], told["freeResource"]["managedMemory"]) == (0.5, 340)
-    assert told["memoryConfiguration"]["totalFlinkMemory"] == 1_000 * MIB
-    assert told["memoryConfiguration"]["managedMemory"] == told["hardware"]["managedMemory"] == 400 * MIB
+    assert (response["freeResource"]["cpuCores"], response["freeResource"]["managedMemory"]) == (0.5, 340)
+    assert response["memoryConfiguration"]["totalFlinkMemory"] == 1_000 * MIB
+    assert response["memoryConfiguration"]["managedMemory"] == response["hardware"]["managedMemory"] == 400 * MIB

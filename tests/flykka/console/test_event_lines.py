@@ -120,18 +120,18 @@ def test_a_repeated_failure_is_printed_once_and_counted_at_growing_intervals() -
     )
     messages = [message for at in range(52) for message in failed_and_restored(at * 1_000, cause)]
 
-    told = lines(messages)
+    printed = lines(messages)
 
-    assert told[:5] == [
+    assert printed[:5] == [
         "   0.00 s  counts (1/1) failed on task-manager-1: ValueError: operator 'counts': no",
         '             File "app.py", line 7, in counts',
         "   0.00 s  restored from checkpoint 3",
         "   1.00 s  counts (1/1) failed on task-manager-1: same failure, 2 times: ValueError: operator 'counts': no",
         "   1.00 s  restored from checkpoint 3",
     ]
-    counted = [line.partition("same failure, ")[2].partition(":")[0] for line in told if "same failure" in line]
+    counted = [line.partition("same failure, ")[2].partition(":")[0] for line in printed if "same failure" in line]
     assert counted == ["2 times", "5 times", "10 times", "20 times", "50 times"]
-    assert len(told) == 3 + 2 * 5
+    assert len(printed) == 3 + 2 * 5
 
 
 def test_the_same_failure_after_a_checkpoint_is_printed_completely() -> None:
@@ -140,17 +140,17 @@ def test_the_same_failure_after_a_checkpoint_is_printed_completely() -> None:
         job_id=JOB, checkpoint_id=4, duration_ms=3, size_bytes=0, incremental_bytes=0, path="/chk-4", timestamp_ms=0
     )
 
-    told = lines([*failed_and_restored(0, cause), completed, *failed_and_restored(0, cause)])
+    printed = lines([*failed_and_restored(0, cause), completed, *failed_and_restored(0, cause)])
 
-    assert not any("same failure" in line for line in told)
+    assert not any("same failure" in line for line in printed)
 
 
 def test_each_loss_of_a_task_manager_is_printed() -> None:
     lost = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
 
-    told = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
+    printed = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
 
-    assert len(told) == 8
+    assert len(printed) == 8
 
 
 def test_a_checkpoint_is_printed_with_its_duration_and_sizes() -> None:

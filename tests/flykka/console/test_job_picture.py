@@ -100,7 +100,7 @@ def test_the_header_names_the_source_that_holds_back_event_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "encoding", "told"),
+    ("rates", "encoding", "rate"),
     [
         ((0.0, 800.0, None, 1_600.0, 1.0, 9_000.0), "utf-8", "  rows/s ▁▅ █▂ at most 1,600"),
         ((5_000.0, *[100.0] * 20, 0.0), "utf-8", f"  rows/s {'█' * 20} at most 100"),
@@ -110,11 +110,11 @@ def test_the_header_names_the_source_that_holds_back_event_time() -> None:
     ids=["with a gap", "the last twenty bytes", "nothing read", "unencodable characters"],
 )
 def test_the_header_ends_with_the_recent_read_rate_of_sources(
-    rates: tuple[float | None, ...], encoding: str, told: str
+    rates: tuple[float | None, ...], encoding: str, rate: str
 ) -> None:
     reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
 
-    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
+    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{rate}"
 
 
 def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:

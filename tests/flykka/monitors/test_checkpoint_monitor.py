@@ -109,11 +109,11 @@ def completion_turn(checkpoint_id: int, cause: Message | None = None, to: Ref = 
         timestamp_ms=0,
     )
     cause = cause or MetadataWritten(checkpoint_id=checkpoint_id, path="")
-    told = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
-    return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, told))
+    notification = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
+    return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, notification))
 
 
-def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
+def abort(checkpoint_id: int, *, notified: Sequence[int] = (0,)) -> Turn:
     reason = CheckpointDeclineReason.EXPIRED
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
     notifications = tuple(
@@ -124,7 +124,7 @@ def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
             latest_completed_id=None,
             timestamp_ms=0,
         )
-        for subtask in told
+        for subtask in notified
     )
     together = TaskCheckpointMessages(messages=notifications)
     return turn(
@@ -232,14 +232,14 @@ def test_an_aborted_checkpoint_must_not_complete() -> None:
 def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
     begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
-    assert violations_of(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
+    assert violations_of(CheckpointMonitor(), *begun, abort(1, notified=[0, 1])) == []
     assert violations_of(CheckpointMonitor(), *begun, abort(1)) == [
         "checkpoint 1 is aborted, and job_map_1_0 is not notified"
     ]
 
 
 def test_an_abort_before_any_trigger_needs_no_notification() -> None:
-    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, notified=())) == []
 
 
 def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None:

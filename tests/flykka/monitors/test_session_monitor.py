@@ -111,7 +111,9 @@ def test_an_ended_resource_manager_is_ignored_by_a_job_master() -> None:
     success: Message = JobMasterRegistrationSuccess(leader_session_id=REGISTRATION)
     registered = turn(RESOURCE_MANAGER, Terminated(ref=TASK_MANAGER), (JOB_MASTER, success))
     late = SlotRequestFailed(allocation_id=AllocationId("a"), reason="it is late")
-    told = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
+    handled = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
 
-    assert violations_of(SessionMonitor(), registered, told) == []
-    assert violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER
+    assert violations_of(SessionMonitor(), registered, handled) == []
+    assert (
+        violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), handled) == OVER
+    )

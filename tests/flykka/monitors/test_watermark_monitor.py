@@ -89,12 +89,12 @@ def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
         said = BufferResponse(
             partition_id=LEFT, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=9), backlog=0
         )
-        told = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
+        align = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
         return violations_of(
             WatermarkMonitor(),
             turn(TASK, ChainOpened()),
             turn(TASK, StageResult(stage=0), (TASK_MANAGER, said)),
-            turn(TASK, told, (BRIDGE, ReadSplits(stage=1, splits=()))),
+            turn(TASK, align, (BRIDGE, ReadSplits(stage=1, splits=()))),
         )
 
     assert run(9) == []

@@ -28,8 +28,8 @@ class Events:
     def register(self, event: str, callback: Callable[[object], None]) -> None:
         self._callbacks[event] = callback
 
-    def trigger(self, event: str, told: object) -> None:
-        self._callbacks[event](told)
+    def trigger(self, event: str, info: object) -> None:
+        self._callbacks[event](info)
 
 
 class Notebook:

@@ -118,13 +118,13 @@ class Page:
         self._note_error(said.get("method"), said.get("params", {}))
         return said
 
-    def _note_error(self, method: str | None, told: dict[str, Any]) -> None:
+    def _note_error(self, method: str | None, event: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            self.errors.append(told["exceptionDetails"]["exception"].get("description", "an exception"))
-        elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.errors.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
-        elif method == "Runtime.consoleAPICalled" and told["type"] == "error":
-            self.errors.append(str(told["args"]))
+            self.errors.append(event["exceptionDetails"]["exception"].get("description", "an exception"))
+        elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
+            self.errors.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+        elif method == "Runtime.consoleAPICalled" and event["type"] == "error":
+            self.errors.append(str(event["args"]))
 
 
 _CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}

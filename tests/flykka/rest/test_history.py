@@ -106,8 +106,8 @@ def test_invalid_archives_are_named_once_and_the_others_served(
             assert [job.job_id for job in history.jobs()] == [FIRST]
             seconds[0] += REFRESH_SECONDS
 
-    told = sorted(record.getMessage() for record in caplog.records)
-    assert told == [
+    warnings = sorted(record.getMessage() for record in caplog.records)
+    assert warnings == [
         f"an archive is skipped: {archive_folder}/broken.archive: cut off within its header",
         f"an archive is skipped: {archive_folder}/gone.archive: there is no such file",
     ]
@@ -180,10 +180,10 @@ def test_links_to_logs_follow_the_configured_patterns(serve: Serve, archive_fold
     server = RestServer(RestSettings())
     patterns = LogUrls(job_manager="http://logs/<jobid>", task_manager="https://logs/<tmid>/of/<jobid>")
     server.start_history(HistoryGateway(str(archive_folder), lambda: 5_000), patterns)
-    with httpx.Client(base_url=server.address, timeout=20) as told:
-        of_driver = told.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
-        of_task_manager = told.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
-        unknown = told.get(f"/jobs/{SECOND}/jobmanager/log-url")
+    with httpx.Client(base_url=server.address, timeout=20) as client:
+        of_driver = client.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
+        of_task_manager = client.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
+        unknown = client.get(f"/jobs/{SECOND}/jobmanager/log-url")
     server.close()
 
     assert of_driver == {"url": f"http://logs/{FIRST}"}

@@ -102,9 +102,9 @@ def test_a_repeated_failure_is_another_span_only_after_its_restart(served: Serve
     waiting = replace(FAILURE, outcome=FailureOutcome.RESTARTING, times=2, last_timestamp_ms=90)
     again = replace(waiting, outcome=FailureOutcome.RESTARTED, restarted_ms=95)
 
-    told = [list(log.new(replace(details, exceptions=(each,)))) for each in (FAILURE, waiting, again)]
+    updates = [list(log.new(replace(details, exceptions=(each,)))) for each in (FAILURE, waiting, again)]
 
-    assert [[(span.start_ms, span.end_ms) for span in spans] for spans in told] == [[(50, 80)], [], [(90, 95)]]
+    assert [[(span.start_ms, span.end_ms) for span in spans] for spans in updates] == [[(50, 80)], [], [(90, 95)]]
 
 
 def test_a_checkpoint_that_ends_after_a_later_one_is_reported(served: Served) -> None:

@@ -21,8 +21,8 @@ from tests.flykka.rest.conftest import JOB_PATH, Served
 pytestmark = pytest.mark.slow
 
 
-def ids(told: list[dict[str, str]]) -> set[str]:
-    return {each["id"] for each in told}
+def ids(response: list[dict[str, str]]) -> set[str]:
+    return {each["id"] for each in response}
 
 
 def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
@@ -109,11 +109,11 @@ def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(
 def test_a_requested_flame_graph_contains_the_threads_of_the_vertex(served: Served, working_thread: str) -> None:
     path = f"{JOB_PATH}/vertices/source/flamegraph"
     first = served.http.get(path).json()
-    while "data" not in (told := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
-        assert told == first == {"endTimestamp": -3}
+    while "data" not in (response := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
+        assert response == first == {"endTimestamp": -3}
 
     names = set()
-    nodes = [told["data"]]
+    nodes = [response["data"]]
     while nodes:
         node = nodes.pop()
         names.add(node["name"].rpartition(":")[0] or node["name"])

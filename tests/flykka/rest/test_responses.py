@@ -76,10 +76,10 @@ def test_an_aborted_checkpoint_lists_every_vertex_with_its_acknowledgements() ->
 
 
 def test_unacknowledged_subtasks_of_an_aborted_checkpoint_are_pending() -> None:
-    told = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
+    response = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
 
-    assert (told["num_acknowledged_subtasks"], told["num_subtasks"]) == (1, 2)
-    assert [each["status"] for each in told["subtasks"]] == ["completed", "pending"]
+    assert (response["num_acknowledged_subtasks"], response["num_subtasks"]) == (1, 2)
+    assert [each["status"] for each in response["subtasks"]] == ["completed", "pending"]
 
 
 def test_a_completed_checkpoint_retains_its_totals() -> None:
@@ -127,15 +127,15 @@ def test_the_restored_checkpoint_has_its_restore_time() -> None:
         latest_restored=3,
     )
 
-    told = checkpointing_statistics(stats, restored_ms=12_000, listed=10)
+    response = checkpointing_statistics(stats, restored_ms=12_000, listed=10)
 
-    assert told["latest"]["restored"] == {
+    assert response["latest"]["restored"] == {
         "id": 3,
         "restore_timestamp": 12_000,
         "is_savepoint": False,
         "external_path": "/chk-3",
     }
-    assert [each["latest_ack_timestamp"] for each in told["history"]] == [-1, 9_000]
+    assert [each["latest_ack_timestamp"] for each in response["history"]] == [-1, 9_000]
 
 
 def test_a_subtask_at_the_end_of_its_input_has_no_watermark() -> None:
@@ -160,9 +160,9 @@ def test_a_repeated_failure_has_its_last_time_and_its_count() -> None:
 
 def labelled_failure(number: int, **labels: str) -> RootExceptionHistoryEntry:
     cause = SerializedThrowable(type_name="ValueError", message="boom")
-    told = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
+    labels_of_failure = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
     return RootExceptionHistoryEntry(
-        number=number, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=number, failure_labels=told)
+        number=number, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=number, failure_labels=labels_of_failure)
     )
 
 

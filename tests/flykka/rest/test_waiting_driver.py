@@ -59,13 +59,13 @@ def test_a_standby_driver_returns_the_address_of_the_leader(
     first_answer(leading, 200)
     _, waiting = drive()
 
-    (told,) = first_answer(waiting, 503).json()["errors"]
+    (error,) = first_answer(waiting, 503).json()["errors"]
     code = main(["list", "--address", waiting])
     cluster.shutdown()
     first_answer(waiting, 200)
 
-    assert told == f"this driver is on standby: another one leads, and answers at {leading}"
-    assert (code, told in capsys.readouterr().err) == (1, True)
+    assert error == f"this driver is on standby: another one leads, and answers at {leading}"
+    assert (code, error in capsys.readouterr().err) == (1, True)
 
 
 def test_a_cluster_that_replaces_its_job_manager_returns_a_retry_delay(

@@ -127,9 +127,9 @@ def test_barriers_and_commits_are_attributed_to_a_checkpoint_without_a_job_id(re
         type(task_ref(1))(f"{task_ref(1).path}/bridge", 1), CommitCheckpoint(checkpoint_id=2), sender=task_ref(1)
     )
 
-    told = [line.text for line in recording.closed().story(checkpoint=2).lines()]
+    texts = [line.text for line in recording.closed().story(checkpoint=2).lines()]
 
-    assert told[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
+    assert texts[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
 
 
 def test_a_dead_letter_is_listed_as_an_undelivered_message(recording: Recording) -> None:
@@ -195,10 +195,10 @@ def test_turns_dropped_by_a_flight_recorder_are_mentioned(recording: Recording, 
 def test_a_story_is_available_as_json(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=5)
 
-    told = recording.closed().story(checkpoint=1).to_json()
+    story = recording.closed().story(checkpoint=1).to_json()
 
-    assert told["outcome"].startswith("COMPLETED")
-    acknowledged = next(step for step in told["steps"] if step["phase"] == "acknowledgements")
+    assert story["outcome"].startswith("COMPLETED")
+    acknowledged = next(step for step in story["steps"] if step["phase"] == "acknowledgements")
     assert (acknowledged["count"], acknowledged["last_ms"] - acknowledged["ms"]) == (5, 40)
 
 

@@ -252,8 +252,8 @@ def test_a_diagram_may_cover_one_checkpoint(recording: Recording) -> None:
 
     data, _ = read_page(trace.to_html(checkpoint=1))
 
-    told_to = {data["actors"][row[4]] for row in data["rows"]}
-    assert told_to == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
+    receivers = {data["actors"][row[4]] for row in data["rows"]}
+    assert receivers == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 

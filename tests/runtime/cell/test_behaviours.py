@@ -73,9 +73,9 @@ def test_unbecome_returns_to_handle_message_from_any_depth(say: Callable[..., li
 
 
 def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) -> None:
-    told = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
+    words = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
 
-    assert told == ["third x", "second x", "first x"]
+    assert words == ["third x", "second x", "first x"]
 
 
 def test_become_without_stacking_replaces_only_the_top_behaviour(say: Callable[..., list[str]]) -> None:

@@ -130,8 +130,8 @@ def test_a_pinned_actor_declared_as_nonblocking_is_reported(
 
 def test_a_watchdog_ignores_actors_of_other_systems(threaded: ActorSystem, gate: Gate) -> None:
     with ActorSystem("other", slow_turn_threshold=None) as other:
-        told: list[SlowTurn] = []
-        other.event_stream.subscribe(told.append, SlowTurn)
+        reports: list[SlowTurn] = []
+        other.event_stream.subscribe(reports.append, SlowTurn)
         watchdog = Watchdog(other, 3_600_000)
         threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
         assert gate.reached.wait(5)
@@ -140,7 +140,7 @@ def test_a_watchdog_ignores_actors_of_other_systems(threaded: ActorSystem, gate:
             watchdog.check_threads(hour * HOUR)
 
         watchdog.close()
-        assert told == []
+        assert reports == []
 
 
 def test_a_slow_start_is_reported(

@@ -59,7 +59,7 @@ class LawRecords:
         self._sent: Counter[tuple[str, Ref]] = Counter()
         self._heard: dict[tuple[str, Ref], int] = {}
         self.spoken_by: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._tell_tokens: set[int] = set()
         self._taken: Counter[int] = Counter()
         self._lost: Counter[int] = Counter()
         self._children: defaultdict[str, set[Ref]] = defaultdict(set)
@@ -111,7 +111,7 @@ class LawRecords:
         try:
             self._check_answer(question.token, ref.ask(question, timeout=0.5))
         except AskCycleError:
-            self._told.discard(question.token)  # The question was never sent.
+            self._tell_tokens.discard(question.token)  # The question was never sent.
         except KernelError:
             pass  # Any kernel error is an acceptable outcome.
         finally:
@@ -136,7 +136,7 @@ class LawRecords:
         token = self.token()
         self.spoken_by[token] = name
         if speaker is None or (self.exact and speaker.is_alive()):
-            self._told.add(token)  # Otherwise the message may be dropped with the killed speaker.
+            self._tell_tokens.add(token)  # Otherwise the message may be dropped with the killed speaker.
         return kind(token=token, speaker=name, number=self._sent[name, ref], fuel=fuel)
 
     def _on_reply(self, token: int, reply: Future[Message]) -> None:
@@ -256,7 +256,7 @@ class LawRecords:
         """Check the laws of a terminated system."""
         for law, rest in (
             ("every actor ends", set(self.refs) - set(self.ended)),
-            ("no message is lost", self._told - self.arrived),
+            ("no message is lost", self._tell_tokens - self.arrived),
             ("every ask is completed", {token for token, reply in self.asks.items() if not reply.done()}),
             ("no ask is kept", set(system._promises)),
             ("every resource is closed once", self.opened - self.closed),

@@ -274,20 +274,20 @@ def test_an_interrupted_trial_call_is_a_failure(
 
 
 def test_each_state_change_is_reported(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    told: list[str] = []
+    changes: list[str] = []
     events: list[CircuitBreakerChanged] = []
     system.event_stream.subscribe(events.append, CircuitBreakerChanged)
-    breaker.on_open(lambda: told.append("open"))
+    breaker.on_open(lambda: changes.append("open"))
     breaker.on_open(broken)
-    breaker.on_open(lambda: told.append("open too"))
-    breaker.on_half_open(lambda: told.append("half open"))
-    breaker.on_close(lambda: told.append("closed"))
+    breaker.on_open(lambda: changes.append("open too"))
+    breaker.on_half_open(lambda: changes.append("half open"))
+    breaker.on_close(lambda: changes.append("closed"))
 
     open_it(breaker)
     system.advance(1_000)
     breaker.call(int)
 
-    assert told == ["open", "open too", "half open", "closed"]
+    assert changes == ["open", "open too", "half open", "closed"]
     assert events == [CircuitBreakerChanged(name="db", state=state) for state in (OPEN, HALF_OPEN, CLOSED)]
 
 

@@ -66,23 +66,23 @@ def test_p4_a_cancelled_task_or_failed_test_stops_no_other_actor(
 
 
 def test_p7_the_supervisor_decides_equally_for_asks_and_tells(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
-    asked, told = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
+    asked, notified = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as scripted"):
         asked.ref.ask("fail")
-    told.ref.tell("fail")
-    told.wait_thread_ended()
-    assert (asked.ref.is_alive(), told.ref.is_alive()) == (True, False)
+    notified.ref.tell("fail")
+    notified.wait_thread_ended()
+    assert (asked.ref.is_alive(), notified.ref.is_alive()) == (True, False)
 
     log: list[str] = []
-    ours_asked, ours_told = (
+    ours_asked, ours_notified = (
         threaded.spawn(ours(log, {"fail": raises(ValueError("as scripted")), "r": replies}), name)
-        for name in ("asked", "told")
+        for name in ("asked", "notified")
     )
     with pytest.raises(AskFailedError, match="as scripted"):
         ours_asked.ask(says("fail"), timeout=LONG_ENOUGH)
-    ours_told.tell(says("fail"))
+    ours_notified.tell(says("fail"))
 
-    for name, ref in (("asked", ours_asked), ("told", ours_told)):
+    for name, ref in (("asked", ours_asked), ("notified", ours_notified)):
         assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
         mine = [line.removeprefix(f"{name} ") for line in log if line.startswith(f"{name} ")]
         assert mine == ["start", "fail", "stop", "restart", "r"]

@@ -213,7 +213,7 @@ class RandomActor(Actor):
 
     def has_work_done(self, dice: random.Random, fuel: int) -> None:
         done = self.play(dice, min(fuel, 1))
-        self.context.pipe_to_self(lambda: done, lambda told: told, lambda _: Question(seed=1))
+        self.context.pipe_to_self(lambda: done, lambda outcome: outcome, lambda _: Question(seed=1))
 
     def has_bad_work_done(self, _dice: random.Random, _fuel: int) -> None:
         self.context.pipe_to_self(lambda: 1 // 0, lambda _: Question(seed=1), lambda _: [][0])

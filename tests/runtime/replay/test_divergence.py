@@ -191,10 +191,10 @@ def test_the_report_contains_turn_line_effects_fields_causes_and_command(stage: 
 def test_the_json_report_has_the_same_content(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
-    told = stage.divergence(do=tells("y")).to_dict()
+    report = stage.divergence(do=tells("y")).to_dict()
 
-    assert (told["actor"], told["message"], told["kind"]) == ("/user/a", "Say(text=do)", "payload")
-    assert told["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
+    assert (report["actor"], report["message"], report["kind"]) == ("/user/a", "Say(text=do)", "payload")
+    assert report["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
 
 
 def test_an_actor_that_reads_the_real_clock_diverges(stage: Stage) -> None:

@@ -150,8 +150,8 @@ def test_watchers_are_notified_of_an_injected_crash(session: ReplaySession, outs
         fork.run(observer=records.append)
 
         assert [record.ref.path for record in records if isinstance(record, Killed)] == ["/user/depot"]
-        told = [record.recipient.path for record in records if isinstance(record, Turn) and is_terminated(record)]
-        assert sorted(told) == list(COURIERS)
+        paths = [record.recipient.path for record in records if isinstance(record, Turn) and is_terminated(record)]
+        assert sorted(paths) == list(COURIERS)
         assert max(brought(fork)) < PARCELS
 
 

@@ -83,8 +83,8 @@ def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
     """Pack Props of a factory of this name, with these nodes as arguments."""
     arguments = [[2 + place] for place in range(len(nodes))]
     props = ("props", [[1], arguments, [], "default", None])
-    told: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
-    return told
+    packed: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
+    return packed
 
 
 HERE = __name__
@@ -151,13 +151,13 @@ def test_a_stand_in_replaces_a_live_object() -> None:
 
 
 def test_a_field_added_to_a_dataclass_gets_its_default() -> None:
-    told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
+    props = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
 
-    assert resolved_keeper(told).given == (Settings(size=3),)
+    assert resolved_keeper(props).given == (Settings(size=3),)
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("props", "reason"),
     [
         (None, "the trace does not record how m:A was created"),
         (packed(Keeper, Session()), "contains a Session, which a trace does not copy"),
@@ -178,13 +178,13 @@ def test_a_field_added_to_a_dataclass_gets_its_default() -> None:
         (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' cannot be part of Props"),
     ],
 )
-def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes | None, reason: str) -> None:
+def test_props_that_cannot_be_resolved_are_refused_with_the_reason(props: bytes | None, reason: str) -> None:
     with pytest.raises(UnresolvedPropsError, match=reason):
-        resolved_keeper(told)
+        resolved_keeper(props)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "props",
     [
         graph("os:system", ("tuple", ["echo harm"])),
         graph("subprocess:call"),
@@ -196,9 +196,9 @@ def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes |
         graph(f"{HERE}:Keeper", ("object", [f"{HERE}:no_actor", [["name", "harm"]]])),
     ],
 )
-def test_only_factories_of_actors_are_called(told: bytes) -> None:
+def test_only_factories_of_actors_are_called(props: bytes) -> None:
     with pytest.raises(UnresolvedPropsError):
-        resolved_keeper(told)
+        resolved_keeper(props)
 
     assert called == []
 

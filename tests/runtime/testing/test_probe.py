@@ -26,7 +26,7 @@ def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
     return probe
 
 
-def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
+def probe_with_word_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
     """Return the probe; an actor will send it the first word after one second, the second word after two seconds, and
     so on.
     """
@@ -63,7 +63,7 @@ def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
 
 
 def test_expect_no_message_waits_for_the_given_duration(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a")
+    probe_with_word_each_second(probe, system, "a")
 
     probe.expect_no_message(0.999)
     with pytest.raises(AssertionError, match="expected no message"):
@@ -73,7 +73,7 @@ def test_expect_no_message_waits_for_the_given_duration(probe: TestProbe, system
 
 
 def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c")
+    probe_with_word_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
 
@@ -82,14 +82,14 @@ def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededS
 
 
 def test_fish_for_message_fails_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c")
+    probe_with_word_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
         probe.fish_for_message(lambda message: message == says("c"), 2.5)
 
 
 def test_several_messages_are_received_within_one_timeout(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c", "d")
+    probe_with_word_each_second(probe, system, "a", "b", "c", "d")
 
     assert probe.receive_n(2, 2) == [says("a"), says("b")]
     with pytest.raises(AssertionError, match="expected 3 messages, got 2"):
@@ -97,7 +97,7 @@ def test_several_messages_are_received_within_one_timeout(probe: TestProbe, syst
 
 
 def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c", "d", "e")
+    probe_with_word_each_second(probe, system, "a", "b", "c", "d", "e")
 
     with probe.within(4):
         for _ in range(4):
@@ -109,7 +109,7 @@ def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: Seeded
 
 
 def test_within_can_require_a_minimum_duration(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b")
+    probe_with_word_each_second(probe, system, "a", "b")
 
     with probe.within(2, at_least=1):
         probe.expect_message(Say)

@@ -235,14 +235,14 @@ def to_bridge(effects: list[TaskEffect]) -> list[Message]:
 
 
 def to_job_master(effects: list[TaskEffect]) -> list[Message]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    return [message for message in told if not isinstance(message, ReportTaskMetrics)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    return [message for message in messages if not isinstance(message, ReportTaskMetrics)]
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
     """Return the metrics of the last report."""
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    return [message.metrics for message in messages if isinstance(message, ReportTaskMetrics)][-1]
 
 
 def down(effects: list[TaskEffect]) -> list[Buffer]:

@@ -50,14 +50,14 @@ def read(effects: list[TaskEffect]) -> list[str]:
     return [split.split_id for command in commands for split in command.splits]
 
 
-def told(max_watermark_ms: int) -> AlignWatermark:
+def align_watermark(max_watermark_ms: int) -> AlignWatermark:
     return AlignWatermark(attempt=ATTEMPT, max_watermark_ms=max_watermark_ms)
 
 
 def ahead() -> Harness:
     """Return a reader that has read up to event time 1,000 with a bound of 500, and has two unread splits."""
     task = reader()
-    task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b", "c"))
+    task.feed(splits("a"), finished(0, event_time_max=1_001), align_watermark(500), splits("b", "c"))
     return task
 
 
@@ -91,8 +91,8 @@ def test_a_source_too_far_ahead_resumes_when_its_group_catches_up() -> None:
     task = ahead()
 
     assert read(task.feed(DUE)) == []
-    assert read(task.feed(told(999))) == []
-    assert read(task.feed(told(1_000))) == ["b", "c"]
+    assert read(task.feed(align_watermark(999))) == []
+    assert read(task.feed(align_watermark(1_000))) == ["b", "c"]
 
 
 def test_a_source_paused_for_alignment_takes_part_in_checkpoints() -> None:
@@ -107,13 +107,13 @@ def test_a_source_paused_for_alignment_names_the_slowest_source() -> None:
     task = ahead()
 
     assert task.machine.explain(task.now).waits_for_group == "g"
-    task.feed(told(1_000))
+    task.feed(align_watermark(1_000))
     assert task.machine.explain(task.now).waits_for_group is None
 
 
 def test_a_source_paused_for_alignment_is_not_idle() -> None:
     task = reader(idle_timeout_ms=50)
-    task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b"))
+    task.feed(splits("a"), finished(0, event_time_max=1_001), align_watermark(500), splits("b"))
 
     task.now += 1_000
     due = task.feed(IdleDue())
@@ -124,7 +124,7 @@ def test_a_source_paused_for_alignment_is_not_idle() -> None:
 def test_an_aligned_source_reports_once_that_it_has_read_everything() -> None:
     task = ahead()
 
-    ended = task.feed(told(2_000), finished(1), finished(2), NO_MORE)
+    ended = task.feed(align_watermark(2_000), finished(1), finished(2), NO_MORE)
     after = task.feed(DUE)
 
     assert reported(ended) == [WATERMARK_MAX]

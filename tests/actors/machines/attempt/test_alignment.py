@@ -90,7 +90,7 @@ def test_a_source_reports_the_delay_of_its_trigger() -> None:
     triggered = trigger(1)
     task.now = triggered.timestamp_ms + 3
 
-    told = to_job_master(task.feed(triggered, finished(0), durable(1)))
+    messages = to_job_master(task.feed(triggered, finished(0), durable(1)))
 
-    [acknowledged] = [message for message in told if isinstance(message, AcknowledgeCheckpoint)]
+    [acknowledged] = [message for message in messages if isinstance(message, AcknowledgeCheckpoint)]
     assert acknowledged.metrics.start_delay_ms == 3

@@ -73,13 +73,13 @@ def running(deployed: TaskDeploymentDescriptor) -> Harness:
     return task
 
 
-def told(effects: list[TaskEffect]) -> list[ExecutionState]:
+def reported_states(effects: list[TaskEffect]) -> list[ExecutionState]:
     return [each.state.state for each in to_job_master(effects) if isinstance(each, UpdateTaskExecutionState)]
 
 
 def keeps(effects: list[TaskEffect]) -> list[KeepPartitions]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    return [message for message in told if isinstance(message, KeepPartitions)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    return [message for message in messages if isinstance(message, KeepPartitions)]
 
 
 def test_a_source_finishes_after_its_data_and_reports_its_results() -> None:
@@ -93,7 +93,7 @@ def test_a_source_finishes_after_its_data_and_reports_its_results() -> None:
     assert to_bridge(ended) == [CloseChain(cancel=False)]
     assert kept.partitions[0].descriptor.partition_id == OUT
     assert kept.partitions[0].subpartitions == ((batch("a"), *END),)
-    assert told(closed) == [ExecutionState.FINISHED]
+    assert reported_states(closed) == [ExecutionState.FINISHED]
     assert closed[-1] == EndAttempt()
 
 
@@ -103,7 +103,7 @@ def test_a_result_is_readable_before_its_end_is_reported() -> None:
 
     closed = task.feed(ChainClosed())
 
-    reported = next(place for place, effect in enumerate(closed) if told([effect]))
+    reported = next(place for place, effect in enumerate(closed) if reported_states([effect]))
     assert keeps(closed[:reported])
 
 
@@ -117,7 +117,7 @@ def test_a_task_that_fails_to_finish_leaves_no_partition(event: CancelTask | Bri
         effects += task.feed(ChainClosed())
 
     assert keeps(effects) == []
-    assert ExecutionState.FINISHED not in told(effects)
+    assert ExecutionState.FINISHED not in reported_states(effects)
     assert effects[-1] == EndAttempt()
 
 

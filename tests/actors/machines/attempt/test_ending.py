@@ -167,11 +167,11 @@ def test_the_cancellation_is_repeated_at_each_interval_until_the_timeout() -> No
     watched = cancellation(interval_ms=20, timeout_ms=50)
 
     began = watched.start_watchdog(1_000)
-    told = [watched.on_due(1_020), watched.on_due(1_040)]
+    effects = [watched.on_due(1_020), watched.on_due(1_040)]
     (fatal,) = watched.on_due(1_050)
 
     assert began == [StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
-    assert told == [
+    assert effects == [
         [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())],
         [*AGAIN, StartTimer(key="cancellation", delay_ms=10, message=CancellationDue())],
     ]

@@ -41,10 +41,10 @@ def test_decreasing_event_times_fail_the_attempt_if_configured() -> None:
     task = ascending(MonotonyViolationHandler.FAIL)
 
     failing = task.feed(read(1, 900, 2000))
-    told = to_job_master(task.feed(ChainClosed()))
+    messages = to_job_master(task.feed(ChainClosed()))
 
     assert to_bridge(failing)[-1] == CloseChain(cancel=True)
-    (update,) = (message for message in told if isinstance(message, UpdateTaskExecutionState))
+    (update,) = (message for message in messages if isinstance(message, UpdateTaskExecutionState))
     assert update.state.state is ExecutionState.FAILED
     assert update.state.failure is not None
     assert update.state.failure.type_name == "MonotonyViolationError"

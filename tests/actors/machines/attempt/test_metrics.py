@@ -78,8 +78,8 @@ def test_a_snapshot_without_rows_causes_no_metrics_report() -> None:
 
     effects = task.feed(trigger(1), finished(0), durable(1))
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    assert not [message for message in messages if isinstance(message, ReportTaskMetrics)]
 
 
 def test_function_counters_survive_a_stage_without_rows() -> None:
@@ -89,8 +89,8 @@ def test_function_counters_survive_a_stage_without_rows() -> None:
 
     effects = task.feed(trigger(1), finished(1), MetricsDue())
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    assert [each.accumulators for each in told if isinstance(each, ReportTaskMetrics)] == [counted]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    assert [each.accumulators for each in messages if isinstance(each, ReportTaskMetrics)] == [counted]
 
 
 def test_published_and_pending_rows_of_sinks_are_counted_separately() -> None:

@@ -58,7 +58,7 @@ def sent(event: bytes, *, behind: int) -> SendOperatorEvents:
     return SendOperatorEvents(attempt=ATTEMPT, checkpoint_id=behind, sent=function)
 
 
-def told(task_effects: list[object]) -> list[object]:
+def operator_events(task_effects: list[object]) -> list[object]:
     return [message for message in task_effects if isinstance(message, SendOperatorEvents)]
 
 
@@ -98,8 +98,8 @@ def test_a_function_event_carries_the_id_of_the_barrier_before_it() -> None:
     task.arrive(0, batch("b"))
     behind = task.feed(sends(2, b"behind"))
 
-    assert told(list(to_job_master(before))) == [sent(b"before", behind=0)]
-    assert told(list(to_job_master(behind))) == [sent(b"behind", behind=1)]
+    assert operator_events(list(to_job_master(before))) == [sent(b"before", behind=0)]
+    assert operator_events(list(to_job_master(behind))) == [sent(b"behind", behind=1)]
 
 
 def test_aggregate_results_are_passed_to_the_next_stage_only() -> None:

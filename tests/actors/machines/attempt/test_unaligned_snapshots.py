@@ -267,8 +267,8 @@ def test_a_partial_snapshot_is_reported_for_deletion_after_the_attempt_ends(end:
     ended = task.feed(ChainClosed())
 
     assert to_job_master(ending) == []
-    told = to_job_master(ended)
-    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+    messages = to_job_master(ended)
+    assert [type(message) for message in messages] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
 def test_an_attempt_whose_bridge_is_lost_reports_its_partial_snapshot() -> None:
@@ -276,9 +276,9 @@ def test_an_attempt_whose_bridge_is_lost_reports_its_partial_snapshot() -> None:
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    told = to_job_master(task.feed(BridgeLost(cause=FULL)))
+    messages = to_job_master(task.feed(BridgeLost(cause=FULL)))
 
-    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+    assert [type(message) for message in messages] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
 def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> None:
@@ -352,9 +352,9 @@ def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
     assert to_job_master(sent) == []
     assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
     assert to_bridge(effects) == [hold(1, "rows"), write(1, outputs="rows")]
-    [told] = to_job_master(acknowledged)
-    assert isinstance(told, AcknowledgeCheckpoint)
-    assert told.metrics.is_unaligned
+    [acknowledgement] = to_job_master(acknowledged)
+    assert isinstance(acknowledgement, AcknowledgeCheckpoint)
+    assert acknowledgement.metrics.is_unaligned
 
 
 def test_a_barrier_sent_before_the_alignment_timeout_overtakes_no_data() -> None:
@@ -364,14 +364,14 @@ def test_a_barrier_sent_before_the_alignment_timeout_overtakes_no_data() -> None
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
     task.now += 201
     late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
-    [told] = to_job_master(task.feed(written(1, parts=0)))
+    [acknowledgement] = to_job_master(task.feed(written(1, parts=0)))
 
     assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
     assert to_bridge(left) == [write(1)]
     assert down(late) == []
-    assert isinstance(told, AcknowledgeCheckpoint)
-    assert not told.metrics.is_unaligned
-    assert told.metrics.bytes_persisted_during_alignment == 0
+    assert isinstance(acknowledgement, AcknowledgeCheckpoint)
+    assert not acknowledgement.metrics.is_unaligned
+    assert acknowledgement.metrics.bytes_persisted_during_alignment == 0
 
 
 def test_the_barrier_of_an_aborted_checkpoint_does_not_overtake() -> None:

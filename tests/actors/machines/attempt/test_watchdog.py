@@ -135,9 +135,9 @@ class Hanging:
 
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
-        self.engine, self.told = HangingEngine(deployed), list[Message]()
+        self.engine, self.messages = HangingEngine(deployed), list[Message]()
         props = Props(Bridge, deployed, self.engine)
-        system.spawn(Props(Parent, props, self.told), "task")
+        system.spawn(Props(Parent, props, self.messages), "task")
         system.run_until_idle()
         found = system.find("/user/task/bridge")
         assert found is not None
@@ -148,10 +148,10 @@ def test_a_task_is_notified_of_a_stalled_stage_after_the_timeout(seeded_system: 
     bridge = Hanging(seeded_system, 8_000)
 
     seeded_system.advance(9_999)
-    assert bridge.told == []
+    assert bridge.messages == []
     seeded_system.advance(60_000)
 
-    (failed,) = bridge.told
+    (failed,) = bridge.messages
     assert isinstance(failed, EngineFailed)
     assert failed.cause.type_name == "StageTimeoutError"
 

@@ -233,9 +233,9 @@ class Coordinating(RuleBasedStateMachine):
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
-        told = [report.request_id for report in self.harness.effects(SavepointCompleted)]
-        told += [report.request_id for report in self.harness.effects(SavepointFailed)]
-        return [request_id for request_id in told if request_id != "stop"]
+        request_ids = [report.request_id for report in self.harness.effects(SavepointCompleted)]
+        request_ids += [report.request_id for report in self.harness.effects(SavepointFailed)]
+        return [request_id for request_id in request_ids if request_id != "stop"]
 
     def _names(self) -> list[str]:
         return [f"a{self.life}", f"b{self.life}"]

@@ -182,9 +182,9 @@ def test_the_folder_of_a_stop_is_deleted_if_its_savepoint_fails(word: SavepointE
 
 
 def test_a_savepoint_completed_while_the_job_fails_is_retained_and_named() -> None:
-    _, told = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
+    _, effects = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
 
-    [refusal] = told
+    [refusal] = effects
     assert isinstance(refusal, RefuseStop)
     assert "A savepoint has been created at /savepoints/stop" in refusal.why
 
@@ -232,8 +232,8 @@ NEWS = st.one_of(
 
 def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
     """Return the clients that were answered."""
-    told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
-    return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
+    request_ids = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
+    return request_ids + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 
 
 @given(st.lists(NEWS, max_size=12))
@@ -246,9 +246,9 @@ def test_every_request_is_either_pending_or_answered_once(news: list[SavepointEv
         for effect in requests.handle(event)
     ]
 
-    told = answered_clients(said)
-    assert len(told) == len(set(told))
-    assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
+    clients = answered_clients(said)
+    assert len(clients) == len(set(clients))
+    assert set(clients) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
 def test_savepoints_and_stops_are_refused_for_a_batch_job() -> None:

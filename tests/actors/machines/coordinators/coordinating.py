@@ -75,7 +75,7 @@ class Harness:
     def __init__(self, reset: CoordinatorReset | None = None) -> None:
         self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
         self.at_work: CallCoordinator | None = None
-        self.told: list[OperatorEvents] = []
+        self.messages_to_subtasks: list[OperatorEvents] = []
         self.effects: list[CoordinatorEffect] = []
         self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
 
@@ -89,7 +89,7 @@ class Harness:
                         assert self.at_work is None, "two calls at a time"
                         self.at_work = effect
                     case Tell(message=OperatorEvents() as message):
-                        self.told.append(message)
+                        self.messages_to_subtasks.append(message)
                     case _:
                         others.append(effect)
             self.holder.check()
@@ -130,7 +130,7 @@ class Harness:
 
     @property
     def received(self) -> list[tuple[str, tuple[bytes, ...]]]:
-        return [(told.attempt, told.events) for told in self.told]
+        return [(message.attempt, message.events) for message in self.messages_to_subtasks]
 
 
 def handled(event: bytes, subtask: int = 0, number: int = 0) -> HandleEventFromOperator:

@@ -260,10 +260,10 @@ def test_a_coordinator_may_fail_the_job_and_reports_changed_metrics() -> None:
     harness.tell(events_sent(b"a"))
     assert harness.at_work is not None
 
-    told = harness.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=harness.at_work.call, answer=answer))
+    effects = harness.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=harness.at_work.call, answer=answer))
 
     report = OperatorCoordinatorMetricsReported(job_id=JOB, vertex_id=VERTEX, operator_id=OPERATOR, metrics=metrics)
-    assert told == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
+    assert effects == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
 
 
 def test_repeated_wake_ups_run_pending_actions_once() -> None:

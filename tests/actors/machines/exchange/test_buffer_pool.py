@@ -16,7 +16,7 @@ class Waiting:
     def __init__(self, wants: int = 1) -> None:
         self.wants = wants
         self.got = 0
-        self.is_told_of_the_end = False
+        self.is_notified_of_the_end = False
 
     def buffer_available(self) -> NotificationResult:
         if self.wants == 0:
@@ -28,7 +28,7 @@ class Waiting:
         return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
 
     def buffer_pool_destroyed(self) -> None:
-        self.is_told_of_the_end = True
+        self.is_notified_of_the_end = True
 
 
 def pool(size: int, **options: int | None) -> LocalBufferPool[Waiting]:
@@ -118,7 +118,7 @@ def test_a_destroyed_pool_notifies_waiters_and_grants_no_buffers() -> None:
     ended.destroy()
     ended.give_back()
 
-    assert waiting.is_told_of_the_end
+    assert waiting.is_notified_of_the_end
     assert (waiting.got, ended.held, ended.wait(Waiting())) == (0, 0, False)
     with pytest.raises(BufferPoolDestroyedError):
         ended.request_buffer()

@@ -361,9 +361,9 @@ def test_a_failed_producer_notifies_its_readers_and_releases_unsent_batches() ->
     output.request(0, 1, CONSUMER)
     output.add_batch(batch_ref("a", subpartition=1))
 
-    told, released = output.fail(CAUSE)
+    notification, released = output.fail(CAUSE)
 
-    error = error_of([told])
+    error = error_of([notification])
     assert (error.subpartition, error.cause.type_name) == (0, PRODUCER_FAILED_ERROR)
     assert "ValueError: bad row" in error.cause.message
     assert released == ReleaseBatch(batch=batch_ref("a", subpartition=1))

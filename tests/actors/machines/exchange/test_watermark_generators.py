@@ -58,7 +58,7 @@ def test_an_ascending_source_may_repeat_its_latest_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "violation"),
     [
         (IGNORE, None),
         (LOG, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=False)),
@@ -66,12 +66,12 @@ def test_an_ascending_source_may_repeat_its_latest_time() -> None:
     ],
 )
 def test_the_handler_decides_the_reaction_if_time_goes_back(
-    handler: MonotonyViolationHandler, told: MonotonyViolated | None
+    handler: MonotonyViolationHandler, violation: MonotonyViolated | None
 ) -> None:
     generator = AscendingTimestampsWatermarks(handler)
     generator.on_batch(500, 1000)
 
-    assert generator.on_batch(999, 1001) == told
+    assert generator.on_batch(999, 1001) == violation
     assert generator.watermark_ms == 1000
 
 

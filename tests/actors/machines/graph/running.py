@@ -51,8 +51,8 @@ class Running:
 
     def messages_of(self, kind: type[E]) -> list[E]:
         """Return the messages of this class so far to TaskManagers and to the coordinator."""
-        told = [each.message for each in self.effects if isinstance(each, Tell)]
-        return [message for message in told if isinstance(message, kind)]
+        messages = [each.message for each in self.effects if isinstance(each, Tell)]
+        return [message for message in messages if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
         """Return the statuses that the job has reached."""

@@ -63,9 +63,9 @@ def test_a_task_that_reports_running_counts_as_deployed() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
 
-    told = running.report(SINK, ExecutionState.RUNNING)
+    effects = running.report(SINK, ExecutionState.RUNNING)
 
-    assert CancelTimer(key=FIRST) in told
+    assert CancelTimer(key=FIRST) in effects
 
 
 def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() -> None:

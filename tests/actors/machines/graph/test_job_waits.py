@@ -46,10 +46,10 @@ def timer(tasks: tuple[str, ...] = ()) -> RestartScheduled:
 
 
 def test_the_wait_for_a_restart_begins_with_its_timer() -> None:
-    told = explained(JobStatusMoved(status=JobStatus.RESTARTING, cause=BUG), timer())
+    explanation = explained(JobStatusMoved(status=JobStatus.RESTARTING, cause=BUG), timer())
 
-    assert told.restarts == (RestartExplained(due_ms=520, cause=BUG),)
-    assert (told.since_ms, told.cause) == (10, BUG)
+    assert explanation.restarts == (RestartExplained(due_ms=520, cause=BUG),)
+    assert (explanation.since_ms, explanation.cause) == (10, BUG)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_attempts_that_wait_for_a_slot_are_counted() -> None:
     for effect in running.handle(SchedulingRequested(), 30):
         waits.on_effect(effect, 30)
 
-    told = waits.explain(JobId("job"), running, 100)
+    explanation = waits.explain(JobId("job"), running, 100)
 
-    assert (told.slots_requested, told.slots_requested_since_ms) == (2, 30)
-    assert [(each.name, each.since_ms) for each in told.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]
+    assert (explanation.slots_requested, explanation.slots_requested_since_ms) == (2, 30)
+    assert [(each.name, each.since_ms) for each in explanation.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]

@@ -72,30 +72,30 @@ def subtask_of_windows(*messages: Message, subtask: int = 0) -> SubtaskDetails:
 
 
 def test_an_attempt_has_the_time_of_each_state() -> None:
-    told_of = subtask_of_windows(
+    subtask = subtask_of_windows(
         execution_changed(ExecutionState.SCHEDULED, at=1),
         execution_changed(ExecutionState.DEPLOYING, at=2),
         execution_changed(ExecutionState.RUNNING, at=3),
         metrics(rows_in=7),
     )
 
-    assert told_of.current.attempt == attempt_id(JOB, WINDOWS, 0, 0)
-    assert [(each.state.value, each.at_ms) for each in told_of.current.timestamps] == [
+    assert subtask.current.attempt == attempt_id(JOB, WINDOWS, 0, 0)
+    assert [(each.state.value, each.at_ms) for each in subtask.current.timestamps] == [
         ("SCHEDULED", 1),
         ("DEPLOYING", 2),
         ("RUNNING", 3),
     ]
-    assert told_of.current.metrics.rows_in == 7
-    assert told_of.earlier == ()
+    assert subtask.current.metrics.rows_in == 7
+    assert subtask.earlier == ()
 
 
 def test_the_last_earlier_attempts_are_retained() -> None:
     states = [execution_changed(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
 
-    told_of = subtask_of_windows(*states)
+    subtask = subtask_of_windows(*states)
 
-    assert told_of.current.attempt_number == MAX_ATTEMPTS + 2
-    assert [each.attempt_number for each in told_of.earlier] == list(range(2, MAX_ATTEMPTS + 2))
+    assert subtask.current.attempt_number == MAX_ATTEMPTS + 2
+    assert [each.attempt_number for each in subtask.earlier] == list(range(2, MAX_ATTEMPTS + 2))
 
 
 def test_an_unknown_vertex_has_no_details() -> None:

@@ -49,10 +49,10 @@ def test_a_new_job_master_keeps_statistics_except_pending_checkpoints() -> None:
 
     store.on_message(TrackJob(job_graph=GRAPH), 9)
 
-    told = store.jobs[JOB].details(10)
-    assert (told.started_ms, told.checkpoints_in_progress) == (1, ())
-    assert told.last_failed is not None
-    assert told.last_failed.duration_ms == 7
+    details = store.jobs[JOB].details(10)
+    assert (details.started_ms, details.checkpoints_in_progress) == (1, ())
+    assert details.last_failed is not None
+    assert details.last_failed.duration_ms == 7
 
 
 def test_an_ended_job_submitted_again_is_a_new_job() -> None:

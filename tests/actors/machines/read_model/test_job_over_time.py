@@ -126,7 +126,7 @@ def test_the_total_time_of_a_status_excludes_the_current_period() -> None:
 def test_a_deployment_lasts_from_the_first_to_the_last_task() -> None:
     overview = JobReadModel(GRAPH)
 
-    def told(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:
+    def deployment_after(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:
         attempt = attempt_id(JOB, WINDOWS, subtask, 0)
         overview.on_message(
             ExecutionStateChanged(job_id=JOB, attempt=attempt, task_name="windows", state=state, timestamp_ms=at_ms),
@@ -134,11 +134,11 @@ def test_a_deployment_lasts_from_the_first_to_the_last_task() -> None:
         )
         return overview.details(at_ms).deploying
 
-    assert told(0, ExecutionState.DEPLOYING, 10) == Deploying(since_ms=10)
-    assert told(1, ExecutionState.DEPLOYING, 12) == Deploying(since_ms=10)
-    assert told(0, ExecutionState.RUNNING, 15) == Deploying(since_ms=10)
-    assert told(1, ExecutionState.FAILED, 17) == Deploying(total_ms=7)
-    assert told(0, ExecutionState.CANCELED, 18) == Deploying(total_ms=7)
+    assert deployment_after(0, ExecutionState.DEPLOYING, 10) == Deploying(since_ms=10)
+    assert deployment_after(1, ExecutionState.DEPLOYING, 12) == Deploying(since_ms=10)
+    assert deployment_after(0, ExecutionState.RUNNING, 15) == Deploying(since_ms=10)
+    assert deployment_after(1, ExecutionState.FAILED, 17) == Deploying(total_ms=7)
+    assert deployment_after(0, ExecutionState.CANCELED, 18) == Deploying(total_ms=7)
 
 
 @pytest.mark.parametrize("end", ["restart", "another JobMaster", "result"])
@@ -180,13 +180,13 @@ def test_a_subtask_has_the_metrics_of_the_last_completed_checkpoint() -> None:
         subtask = SubtaskCheckpointStatistics(vertex_id=WINDOWS, subtask=1, ack_ms=5, metrics=metrics)
         overview.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(subtask,)), 5)
 
-    def told() -> list[CheckpointMetrics | None]:
+    def checkpoint_metrics() -> list[CheckpointMetrics | None]:
         return [each.last_checkpoint for each in overview.subtasks(WINDOWS, 9).subtasks]
 
-    before = told()
+    before = checkpoint_metrics()
     acknowledged(1, 10)
     overview.on_message(checkpoint_completed(1), 6)
     acknowledged(2, 20)
 
     assert before == [None, None]
-    assert told() == [None, CheckpointMetrics(alignment_ms=10)]
+    assert checkpoint_metrics() == [None, CheckpointMetrics(alignment_ms=10)]

@@ -35,21 +35,21 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
     """Return, for failures at these times, whether each is followed by a restart."""
-    told = []
+    decisions = []
     for now in failures:
-        told.append(strategy.can_restart(now))
-        if told[-1]:
+        decisions.append(strategy.can_restart(now))
+        if decisions[-1]:
             strategy.restart(now)
-    return told
+    return decisions
 
 
 def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
     """Return, for failures at these times, the delay of each restart."""
-    told = []
+    delays_ms = []
     for now in failures:
         strategy.restart(now)
-        told.append(strategy.backoff.delay_ms)
-    return told
+        delays_ms.append(strategy.backoff.delay_ms)
+    return delays_ms
 
 
 @pytest.mark.parametrize(

@@ -357,8 +357,8 @@ def test_requests_fail_if_task_managers_repeatedly_fail_to_start() -> None:
 
     effects = feed(slots, gone(THIRD))
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    failures = [message.allocation_id for message in told if isinstance(message, SlotRequestFailed)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    failures = [message.allocation_id for message in messages if isinstance(message, SlotRequestFailed)]
     pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
     assert failures == ["a"]
     assert pauses == [4 * START_RETRY_MS]

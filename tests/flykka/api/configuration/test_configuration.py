@@ -78,7 +78,7 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("paralelism: 4", r"flykka\.yaml: paralelism: unknown option \(did you mean parallelism\?\)$"),
         ("parallelism: many", r"flykka\.yaml: parallelism: 'many' is not a whole number from 1$"),
@@ -101,11 +101,11 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ("- parallelism", "contains no options: write each on its own line, such as parallelism: 4$"),
     ],
 )
-def test_errors_in_an_options_file_name_the_file(text: str, told: str, tmp_path: Path) -> None:
+def test_errors_in_an_options_file_name_the_file(text: str, error: str, tmp_path: Path) -> None:
     file = tmp_path / "flykka.yaml"
     file.write_text(text)
 
-    with pytest.raises(ConfigurationError, match=told) as refused:
+    with pytest.raises(ConfigurationError, match=error) as refused:
         file_values(file)
 
     assert str(refused.value).startswith(str(file))
@@ -150,10 +150,10 @@ def test_an_option_may_require_an_option_from_any_level(monkeypatch: pytest.Monk
 
 
 def test_start_locations_count_as_one_option() -> None:
-    told = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
+    options = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
 
-    assert merged(told, {"parallelism": 2}) == {**told, "parallelism": 2}
-    assert merged(told, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
+    assert merged(options, {"parallelism": 2}) == {**options, "parallelism": 2}
+    assert merged(options, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
 
 
 def test_the_options_file_is_logged_once(

@@ -60,9 +60,9 @@ def test_an_unknown_column_in_a_function_is_refused_with_its_line(spark: SparkSe
     with pytest.raises(StreamTypeError) as refused:
         bids(spark).transform(cheap)
 
-    told, *line = str(refused.value).splitlines()
-    assert told.startswith("transform(cheap): ")
-    assert "`prize`" in told
+    message, *line = str(refused.value).splitlines()
+    assert message.startswith("transform(cheap): ")
+    assert "`prize`" in message
     assert line == [
         f'  File "{__file__}", line {cheap.__code__.co_firstlineno + 1}, in cheap',
         '    return rows.where(F.col("prize") < 10)',

@@ -136,11 +136,11 @@ def test_settings_apply_to_the_environment(queries: Queries, tmp_path: Path) -> 
 
 
 def test_an_insert_is_explained_with_its_table(queries: Queries) -> None:
-    told = queries.execute_sql("EXPLAIN INSERT INTO counts SELECT auction, count(*) FROM made GROUP BY auction")
+    explanation = queries.execute_sql("EXPLAIN INSERT INTO counts SELECT auction, count(*) FROM made GROUP BY auction")
 
-    assert isinstance(told, str)
-    assert "into counts  upserts by auction" in told.splitlines()
-    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never expires" in told
+    assert isinstance(explanation, str)
+    assert "into counts  upserts by auction" in explanation.splitlines()
+    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never expires" in explanation
     assert not [made for made in queries.program.transformations if made.kind is OperatorKind.SINK]
 
 

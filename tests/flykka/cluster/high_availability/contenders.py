@@ -15,16 +15,16 @@ class Contender:
     """Records notifications in order."""
 
     def __init__(self) -> None:
-        self._told: Queue[tuple[str, object]] = Queue()
+        self._notifications: Queue[tuple[str, object]] = Queue()
 
     def granted(self, session: LeaderSessionId) -> None:
-        self._told.put(("granted", session))
+        self._notifications.put(("granted", session))
 
     def revoked(self, session: LeaderSessionId) -> None:
-        self._told.put(("revoked", session))
+        self._notifications.put(("revoked", session))
 
     def failed(self, error: BaseException) -> None:
-        self._told.put(("failed", error))
+        self._notifications.put(("failed", error))
 
     def wait_granted(self) -> LeaderSessionId:
         """Wait until this contender leads, and return its session."""
@@ -47,11 +47,11 @@ class Contender:
     @property
     def has_no_more_notifications(self) -> bool:
         """Return whether the test has waited for every notification."""
-        return self._told.empty()
+        return self._notifications.empty()
 
     def _wait(self, what: str) -> object:
         try:
-            kind, said = self._told.get(timeout=PATIENCE)
+            kind, said = self._notifications.get(timeout=PATIENCE)
         except Empty:
             raise AssertionError(f"it was not {what}") from None
         assert kind == what, (kind, said)

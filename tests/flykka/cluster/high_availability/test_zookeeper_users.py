@@ -132,9 +132,9 @@ def test_missing_packages_of_the_extra_are_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
-    told = store_settings("zookeeper://zk:2181/prices?storage_dir=/s&acl=creator&username=me&password_file=/secret")
+    settings = store_settings("zookeeper://zk:2181/prices?storage_dir=/s&acl=creator&username=me&password_file=/secret")
 
-    assert told == ZooKeeperSettings(
+    assert settings == ZooKeeperSettings(
         hosts="zk:2181",
         storage_dir="/s",
         path="/prices",
@@ -145,7 +145,7 @@ def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "error"),
     [
         ("&acl=mine", "the acl is one of open, creator, not 'mine'"),
         ("&acl=creator", "with acl 'creator' the nodes belong to a user: give username and password_file"),
@@ -153,6 +153,6 @@ def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
         ("&password=x", "contains no address of ZooKeeper"),
     ],
 )
-def test_invalid_users_are_refused(more: str, told: str) -> None:
-    with pytest.raises(ProgramError, match=told):
+def test_invalid_users_are_refused(more: str, error: str) -> None:
+    with pytest.raises(ProgramError, match=error):
         store_settings(f"zookeeper://zk:2181/prices?storage_dir=/s{more}")

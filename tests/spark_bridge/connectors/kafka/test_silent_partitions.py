@@ -69,29 +69,29 @@ class JobMessages:
         self.rows = 0
         self.checkpoints = 0
         self.watermark = False
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._deadline = time.monotonic() + DEADLINE_S
         client.add_listener(self._listen)
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        with self._told:
-            assert self._told.wait_for(holds, DEADLINE_S)
+        with self._changed:
+            assert self._changed.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
         """Return whether the condition becomes true within a short time."""
         assert time.monotonic() < self._deadline
-        with self._told:
-            return self._told.wait_for(holds, 0.1)
+        with self._changed:
+            return self._changed.wait_for(holds, 0.1)
 
     def _listen(self, said: Message) -> None:
-        with self._told:
+        with self._changed:
             if isinstance(said, CheckpointCompleted):
                 self.checkpoints += 1
             elif isinstance(said, MetricsReported) and said.task_name.startswith("Source"):
                 self.rows = max(self.rows, said.metrics.rows_in)
             elif isinstance(said, MetricsReported) and said.metrics.watermark_ms is not None:
                 self.watermark = True
-            self._told.notify_all()
+            self._changed.notify_all()
 
 
 def seconds(spark: SparkSession, folder: Path) -> int:
