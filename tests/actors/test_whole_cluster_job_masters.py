@@ -61,7 +61,7 @@ def messages_of_a_life(folder: Path, doomed: str) -> int:
 parts = pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
 )
-"""All messages of a run, divided among several tests, of which only one is part of each test run."""
+"""All messages of a run, divided among several tests; only one of them is part of each test run."""
 
 
 @parts

@@ -296,7 +296,7 @@ def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkS
             checkpoint = stop_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
 
     assert text_rows(spark.read.parquet(str(tmp_path / "kept 1"))) == text_rows(batch)
-    # Each row has matched both rows of its key, one of which is from the first job.
+    # Each row has matched both rows of its key; one of them is from the first job.
     assert text_rows(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(text_rows(batch) * 3, key=str)
 
 

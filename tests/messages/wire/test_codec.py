@@ -250,7 +250,7 @@ class WithMapping(Value):
 
 @value("codec_test.ambiguous")
 class Ambiguous(Value):
-    """A class with a field that is a colour or a text, both of which are encoded as str."""
+    """A class with a field that is a colour or a text; both types are encoded as str."""
 
     colour: Colour | str
 

@@ -291,7 +291,7 @@ def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any)
 def completed_checkpoint(
     checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
 ) -> CompletedCheckpoint:
-    """Return a checkpoint with arbitrary content, of which only the identity matters."""
+    """Return a checkpoint with arbitrary content; only its identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),
         checkpoint_id=checkpoint_id,

@@ -135,7 +135,7 @@ ORDINARY = {
 """Queries of a view, appended or keyed, besides changing people."""
 
 SOME = ("greatest", "placed", "means", "best")
-"""Queries of which each needs functions that the others do not need."""
+"""Queries that each need functions that the others do not need."""
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ APPENDED = {
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
 SOME_APPENDED = ("exploded", "sessions", "best", "near")
-"""Queries of which each needs an operator that the others do not need; tests of the DataStream API cover the other
+"""Queries that each need an operator that the others do not need; tests of the DataStream API cover the other
 operators.
 """
 UPSERTS = {

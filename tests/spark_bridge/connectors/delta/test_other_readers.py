@@ -103,7 +103,7 @@ def by_duckdb(table: Path) -> Find:
 
 
 READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
-"""Readers, each of which opens a table once and returns a function that finds the ids of rows in it."""
+"""Each reader opens a table once and returns a function that finds the ids of rows in it."""
 
 
 def append_checkpoints(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
