@@ -113,7 +113,7 @@ def test_every_flipped_bit_in_metadata_is_detected(tmp_path: Path) -> None:
             storage.read_metadata(str(file.parent))
 
 
-def test_the_record_of_a_resumed_job_can_be_read_in_the_older_format(tmp_path: Path) -> None:
+def test_the_older_format_of_a_resumed_jobs_record_is_readable(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     path = storage.write_metadata(checkpoint_of_two_subtasks(1))
     note = Path(path, "_continued")
@@ -375,7 +375,7 @@ def test_the_end_of_another_or_unrecorded_run_is_ignored(tmp_path: Path) -> None
     assert storage.last_run("errors") == run
 
 
-def test_a_job_below_a_path_with_brackets_is_deleted_and_no_other_job(directory: str) -> None:
+def test_only_the_specified_job_below_a_path_with_brackets_is_deleted(directory: str) -> None:
     other = CheckpointStorage(directory.replace("[1]*?", "1xx"))
     kept = other.write_metadata(checkpoint_of_two_subtasks())
     brackets = CheckpointStorage(directory if "[1]" in directory else f"{directory}/a[1]")

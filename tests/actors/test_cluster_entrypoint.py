@@ -73,7 +73,7 @@ def test_a_killed_component_is_restarted_at_once_under_its_name(cluster: Entrypo
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_failed_component_is_restarted_too(cluster: EntrypointCluster, name: str) -> None:
+def test_a_failed_component_is_restarted(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     before.tell(Fail())

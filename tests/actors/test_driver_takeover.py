@@ -72,7 +72,7 @@ def test_a_job_with_incompatible_code_is_refused_and_kept_for_resubmission(drive
     assert len(second.job_masters()) == 1
 
 
-def test_a_job_finished_in_the_same_run_is_not_repeated_after_a_takeover(driver: Driver, second: Driver) -> None:
+def test_a_takeover_does_not_repeat_a_job_finished_in_the_same_run(driver: Driver, second: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
     driver.services.close()
 
@@ -245,7 +245,7 @@ def test_a_job_ended_by_another_driver_is_not_restarted(
     assert driver.run_of_application() is not None
 
 
-def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_removed(
+def test_a_later_runs_job_resumes_before_the_earlier_job_is_removed(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)

@@ -68,7 +68,7 @@ def enrichers(*each: FailureEnricher) -> FailureEnrichers:
     return made
 
 
-def test_labels_come_from_every_enricher_by_their_keys() -> None:
+def test_a_failure_gets_the_labels_of_every_enricher() -> None:
     labels = enrichers(Owner(), Kind({"kind": "user"})).labels(failure(), TASK)
 
     assert labels == (FailureLabel(key="kind", value="user"), FailureLabel(key="owner", value="team-a"))

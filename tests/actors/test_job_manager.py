@@ -67,7 +67,7 @@ def test_an_id_that_cannot_name_an_actor_is_refused(cluster: JobCluster) -> None
     assert "job-a/b" in cluster.last(cluster.client, JobResultFailure).cause.message
 
 
-def test_a_second_job_with_the_same_id_is_refused_while_the_first_exists(cluster: JobCluster) -> None:
+def test_a_job_with_the_id_of_an_existing_job_is_refused(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
     cluster.submit(cluster.graph())

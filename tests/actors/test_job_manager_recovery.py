@@ -124,7 +124,7 @@ def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> N
     assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_client_that_returns_after_the_end_of_its_job_gets_the_result(driver: Driver) -> None:
+def test_a_client_that_returns_after_its_job_ended_gets_the_result(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)

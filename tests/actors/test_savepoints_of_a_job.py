@@ -296,9 +296,7 @@ def test_a_job_continues_if_the_savepoint_folder_cannot_be_created(cluster: JobC
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_fails_after_its_savepoint_names_it_and_resumes_from_it(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_job_that_fails_after_its_savepoint_resumes_from_it(cluster: JobCluster, savepoints: Path) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_with_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()

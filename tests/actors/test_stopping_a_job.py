@@ -81,7 +81,7 @@ def test_a_job_whose_final_checkpoint_is_declined_may_be_stopped_again(cluster: 
     ]
 
 
-def test_a_job_whose_task_fails_during_a_stop_restarts_and_the_stop_fails(cluster: JobCluster) -> None:
+def test_a_task_failure_during_a_stop_restarts_the_job(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
 
@@ -94,7 +94,7 @@ def test_a_job_whose_task_fails_during_a_stop_restarts_and_the_stop_fails(cluste
     assert len(cluster.received(cluster.client, CheckpointAborted)) == 1
 
 
-def test_a_job_restarts_from_the_final_checkpoint_if_a_task_fails_after_it(cluster: JobCluster) -> None:
+def test_a_task_failure_after_the_final_checkpoint_restores_that_checkpoint(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()

@@ -242,7 +242,7 @@ def test_a_task_manager_killed_without_a_resource_manager_is_replaced(seed: int,
 
 @pytest.mark.parametrize("child", ["checkpoint-coordinator", "checkpoint-coordinator-de-activator"])
 @pytest.mark.parametrize("moment", [SubmitTask, AcknowledgeCheckpoint, NotifyEndOfData])
-def test_a_job_master_ends_with_a_killed_child_and_the_next_one_resumes(
+def test_a_killed_child_ends_its_job_master_and_the_next_resumes(
     child: str, moment: type[Message], tmp_path: Path
 ) -> None:
     with SeededSystem(1) as system:

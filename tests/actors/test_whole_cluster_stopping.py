@@ -42,7 +42,7 @@ def test_a_stopped_and_resumed_job_counts_each_file_once(after_ms: int, seed: in
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_while_stopping_continues_and_reports_it(
+def test_a_job_that_loses_a_task_manager_while_stopping_continues(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:

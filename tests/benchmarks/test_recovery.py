@@ -166,7 +166,7 @@ def test_a_fault_waits_until_its_target_exists(seeded_system: TestSeededSystem) 
     assert fault.done
 
 
-def test_an_unavailable_folder_is_unwritable_and_comes_back_unchanged(tmp_path: Path) -> None:
+def test_an_unavailable_folder_is_unwritable_and_later_restored_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "output"
     folder.mkdir()
     (folder / "part").write_text("rows")

@@ -146,7 +146,7 @@ def test_an_environment_runs_one_job_after_another(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "first")), spark.read.parquet(str(tmp_path / "second")))
 
 
-def test_the_code_of_an_ended_job_is_released_when_the_next_one_starts(
+def test_an_ended_jobs_code_is_released_when_the_next_job_starts(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     functions: list[ref[object]] = []

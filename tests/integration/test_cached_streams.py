@@ -144,7 +144,7 @@ def test_later_jobs_read_cached_rows_until_they_are_released(
     assert not (tmp_path / "checkpoints" / "datasets").exists()
 
 
-def test_rows_of_a_failed_job_are_recomputed_and_an_empty_cache_is_valid(
+def test_cached_rows_of_a_failed_job_are_recomputed(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     obstacle = tmp_path / "obstacle"

@@ -64,7 +64,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def test_the_java_named_in_java_home_comes_first(machine: Machine) -> None:
+def test_the_java_in_java_home_takes_precedence(machine: Machine) -> None:
     machine.on_path(machine.java("jdk-17", 17))
     named = machine.java("jdk-21", 21)
 

@@ -52,7 +52,7 @@ def test_the_reply_is_sent_to_the_sender(system: SeededSystem) -> None:
     assert ref.ask(says("question"), timeout=1) == says("reply")
 
 
-def test_the_reply_goes_to_the_ref_in_the_message(system: SeededSystem) -> None:
+def test_the_reply_is_sent_to_the_ref_in_the_message(system: SeededSystem) -> None:
     ref = system.spawn(Props(Answerer), "a")
 
     assert ref.ask(lambda me: Question(reply_to=me), timeout=1) == says("here")
@@ -198,7 +198,7 @@ def test_a_self_ask_is_refused(system: SeededSystem, wait: Callable[[ActorRef], 
     assert len(caught) == 1
 
 
-def test_an_own_reply_may_be_read_in_a_later_turn_and_in_replay(tmp_path: Path) -> None:
+def test_an_actor_may_read_its_own_reply_in_a_later_turn(tmp_path: Path) -> None:
     asked: list[Future[Message]] = []
 
     def poll(_context: ActorContext) -> None:

@@ -43,7 +43,7 @@ def test_a_stop_cancels_the_coroutine_and_waits_for_its_cleanup(system: SeededSy
         question.get(timeout=0)
 
 
-def test_a_cancelled_coroutine_is_no_failure(system: SeededSystem) -> None:
+def test_a_cancelled_coroutine_is_not_a_failure(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     ref = system.spawn(coroutines([], a=sleeps), "a")
@@ -91,7 +91,7 @@ def test_a_message_dequeued_at_a_restart_is_handled_by_the_new_instance() -> Non
     assert logs == {("stop", "restart", "x begins", "x ends"), ("x begins", "x ends", "stop", "restart")}
 
 
-def test_an_actor_and_the_actor_it_awaits_may_end_in_the_same_stop() -> None:
+def test_an_actor_and_its_awaited_actor_may_stop_together() -> None:
     for seed in range(20):
         log: list[str] = []
         failures: list[ActorFailed] = []

@@ -63,7 +63,7 @@ def test_the_first_snapshot_has_the_rate_since_the_start(system: SeededSystem) -
     assert of(system, "/user/a").turns_per_second == 0.5
 
 
-def test_turns_are_counted_on_threads_too(threaded: ActorSystem) -> None:
+def test_turns_are_counted_on_threads(threaded: ActorSystem) -> None:
     ref = threaded.spawn(scripted_actor([], {"q": replies}), "a")
     for _ in range(500):
         ref.tell(says("x"))

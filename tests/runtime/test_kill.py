@@ -113,7 +113,7 @@ def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSy
     assert resource.closed == 1
 
 
-def test_a_parent_that_waits_for_a_child_resumes_when_the_child_is_killed(threaded: ActorSystem) -> None:
+def test_a_waiting_parent_resumes_when_its_child_is_killed(threaded: ActorSystem) -> None:
     stuck, free = threading.Event(), threading.Event()
     child = scripted_actor([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher(
         "pinned"

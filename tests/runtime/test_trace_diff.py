@@ -119,7 +119,7 @@ def test_a_run_that_lacks_turns_of_an_actor_is_reported() -> None:
     assert sequence_numbers(difference(longer[:1], longer)) == (None, 2)
 
 
-def test_a_turn_that_comes_later_in_the_other_run_is_reported_as_reordered() -> None:
+def test_a_turn_that_is_later_in_the_other_run_is_reordered() -> None:
     left = [turn(1, ALICE, "a"), turn(2, ALICE, "b")]
     right = [turn(1, ALICE, "b"), turn(2, ALICE, "a")]
 

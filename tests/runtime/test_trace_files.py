@@ -162,7 +162,7 @@ while True:
 
 
 @pytest.mark.slow
-def test_the_trace_of_a_killed_process_is_read_to_its_last_complete_block(tmp_path: Path) -> None:
+def test_a_trace_of_a_killed_process_is_read_to_its_last_block(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE)
     assert process.stdout is not None

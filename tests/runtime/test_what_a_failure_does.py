@@ -68,7 +68,7 @@ def test_an_actor_whose_initialiser_raises_is_stopped_and_its_watcher_notified(
     assert log == ["w start", "w sees the end of /user/a"]
 
 
-def test_an_actor_whose_pre_start_raises_runs_post_stop_and_stops_its_children(
+def test_a_failing_pre_start_runs_post_stop_and_stops_the_children(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []

@@ -251,7 +251,7 @@ def test_many_small_batches_are_merged(files: Harness, monkeypatch: pytest.Monke
     assert {row.n for row in files.published().collect()} == {5}
 
 
-def test_windows_equal_sparks_before_the_epoch_too(files: Harness) -> None:
+def test_windows_before_the_epoch_equal_those_of_spark(files: Harness) -> None:
     windows = files.windows(size_ms=3000, offset_ms=700)
     times = [-6000.0, -2300.001, -2300.0, 0.0, 0.699, 0.7, 3.7]
     rows = files.plane.session.createDataFrame(

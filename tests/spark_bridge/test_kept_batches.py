@@ -60,7 +60,7 @@ def test_a_result_is_readable_repeatedly_after_its_attempt_ends(harness: Harness
 @pytest.mark.parametrize(
     "strategy", [ShipStrategy.BROADCAST, pytest.param(ShipStrategy.REBALANCE, marks=pytest.mark.long)]
 )
-def test_batches_sent_as_a_whole_are_retained_too(harness: Harness, strategy: ShipStrategy) -> None:
+def test_batches_sent_unsplit_are_retained(harness: Harness, strategy: ShipStrategy) -> None:
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
     vertex = harness.source()
     source = harness.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()

@@ -47,7 +47,7 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
 
 @pytest.mark.long
-def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
+def test_a_session_stopped_from_outside_is_restarted(tmp_path: Path) -> None:
     outcomes, beside = run_lost_sessions("outside", tmp_path)
 
     assert outcomes == [f"stopped from outside FINISHED {ALL} UTC"]

@@ -19,7 +19,7 @@ def sorted_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
-def test_the_newest_row_of_a_key_is_returned_and_deleted_keys_are_absent(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_row_of_each_undeleted_key_is_returned(spark: SparkSession, tmp_path: Path) -> None:
     state = of_function(
         spark,
         tmp_path,

@@ -137,7 +137,7 @@ def test_a_new_session_preserves_signals_and_java_options_and_starts_silently() 
 
 
 @pytest.mark.slow
-def test_a_jvm_that_fails_to_start_is_reported_on_one_line_with_the_reason(tmp_path: Path) -> None:
+def test_a_failed_jvm_start_is_reported_on_one_line_with_the_reason(tmp_path: Path) -> None:
     ran = run_in_new_process(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
 
     error = "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]: Java has ended: Error: Not allowed"

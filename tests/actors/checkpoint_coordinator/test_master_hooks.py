@@ -119,7 +119,7 @@ def test_hooks_are_reset_when_a_job_starts_and_closed_when_it_ends(tmp_path: Pat
     assert hook.calls == ["reset", "close"]
 
 
-def test_a_hook_added_while_a_job_runs_is_not_used_by_that_job(tmp_path: Path) -> None:
+def test_a_hook_added_during_a_job_is_not_used_by_it(tmp_path: Path) -> None:
     early, late = Hook("early"), Hook("late")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

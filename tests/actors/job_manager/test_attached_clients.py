@@ -81,7 +81,7 @@ def test_a_client_is_monitored_from_its_first_heartbeat(cluster: JobCluster) -> 
     assert cluster.statuses()[-1] is JobStatus.CANCELLING
 
 
-def test_a_job_in_restart_delay_is_cancelled_at_once_if_its_client_is_silent(cluster: JobCluster) -> None:
+def test_a_restarting_job_with_a_silent_client_is_cancelled_at_once(cluster: JobCluster) -> None:
     much_later = FixedDelayRestartStrategyConfiguration(delay_ms=10 * TIMEOUT_MS)
     job_graph = replace(attached(cluster), restart_strategy=much_later, failover_strategy=FailoverStrategyKind.FULL)
     task_manager = cluster.run(job_graph, slots=1)

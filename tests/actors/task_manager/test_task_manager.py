@@ -158,7 +158,7 @@ def test_a_freed_slot_is_reported_to_the_resource_manager(connected: TaskManager
     assert announced == SlotAvailable(slot_id=slot_id(HERE, 0), allocation_id=AllocationId("a"))
 
 
-def test_a_slot_that_is_not_accepted_is_reported_too(cluster: TaskManagerCluster) -> None:
+def test_a_slot_that_is_not_accepted_is_reported_as_free(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()

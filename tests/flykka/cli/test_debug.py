@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def debug(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Debug:
-    """Run `flykka debug FILE ...` with these lines as input, and return the exit code and the output."""
+    """A function that runs `flykka debug FILE ...` with these lines as input, and returns exit code and output."""
 
     def run(*arguments: str, typed: str = "", of: Path = file) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run `flykka simulate ...`, and return the exit code and the output."""
+    """A function that runs `flykka simulate ...`, and returns the exit code and the output."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         try:

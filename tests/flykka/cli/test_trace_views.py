@@ -58,7 +58,7 @@ def test_a_story_is_available_as_json(flykka_trace: Shell, trace: Path) -> None:
     assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
 
 
-def test_the_only_job_of_a_trace_is_the_default_subject_of_a_story(flykka_trace: Shell) -> None:
+def test_a_story_is_about_the_only_job_by_default(flykka_trace: Shell) -> None:
     code, out, err = flykka_trace("story", HISTORIES / "at-least-once.trace")
 
     assert (code, err) == (0, "")

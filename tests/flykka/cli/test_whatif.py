@@ -31,7 +31,7 @@ WhatIf = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
-    """Run `flykka whatif ...`, and return the exit code and the output."""
+    """A function that runs `flykka whatif ...`, and returns the exit code and the output."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         try:

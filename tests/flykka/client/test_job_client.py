@@ -152,7 +152,7 @@ def test_a_job_unknown_to_the_next_job_manager_is_lost(cluster: ClientCluster) -
         client.wait(timeout=0)
 
 
-def test_a_known_failure_is_kept_if_the_job_manager_no_longer_knows_the_job(cluster: ClientCluster) -> None:
+def test_a_known_failure_is_kept_if_the_job_manager_lost_the_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
 
     def write_flight_record() -> str:
@@ -275,7 +275,7 @@ def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
     assert client.wait(timeout=0).checkpoint_path == path
 
 
-def test_a_stop_whose_job_end_is_not_reported_times_out_with_the_path() -> None:
+def test_a_stop_without_a_reported_end_times_out_with_the_path() -> None:
     stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
     cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=True))
     client = cluster.submit()

@@ -120,7 +120,7 @@ def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
     assert compatibility.problems == ()
 
 
-def test_a_new_operator_begins_without_state() -> None:
+def test_a_new_operator_starts_without_state() -> None:
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
     compatibility = compared(wider)

@@ -22,7 +22,7 @@ def clock(*seconds: float) -> Callable[[], float]:
     return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
 
 
-def test_plain_output_has_one_line_at_the_start_and_one_at_the_end() -> None:
+def test_plain_output_has_a_first_and_a_last_line() -> None:
     file = StringIO()
 
     with elapsed(RichConsole(file=file), "starting Spark", "Spark is up", clock(100.0, 104.23)):

@@ -47,7 +47,7 @@ def html(cell: Cell) -> str:
     return cell.shown[-1]["text/html"]
 
 
-def test_a_trace_at_the_end_of_a_cell_is_displayed_as_a_table(kernel: Kernel) -> None:
+def test_a_trace_as_cell_result_is_displayed_as_a_table(kernel: Kernel) -> None:
     cell = kernel.run('Trace.open("run.trace")')
 
     assert cell.text.startswith("run.trace: recording of actor system 'seeded'")

@@ -243,7 +243,7 @@ def test_a_job_continues_after_the_end_of_its_recording(part: float, tmp_path: P
 
 
 @pytest.mark.long
-def test_a_failed_stage_in_a_fork_of_a_simulated_run_restarts_the_job(tmp_path: Path) -> None:
+def test_a_failed_stage_in_a_simulated_runs_fork_restarts_the_job(tmp_path: Path) -> None:
     path = tmp_path / "job.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=path)).violations == ()
     session = session_of(path)

@@ -25,7 +25,7 @@ WHY = ["why", "--timeout", "500ms"]
 
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
-    """Return a function that runs a command and returns the exit code, stdout and stderr."""
+    """Run a command, and return the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
     output = capsys.readouterr()
     return code, output.out, output.err
@@ -39,9 +39,7 @@ def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> 
 
 
 @pytest.mark.slow
-def test_a_job_is_found_by_name_by_id_prefix_or_as_the_only_one(
-    capsys: pytest.CaptureFixture[str], served: Served
-) -> None:
+def test_a_job_is_found_by_name_by_id_or_alone(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
         code, out, _ = run_command(capsys, served, *WHY, *named)
         assert code == 0

@@ -230,9 +230,7 @@ def fails_at_seven(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_that_failed_after_a_restart_is_shown_as_by_its_cluster(
-    spark: SparkSession, tmp_path: Path, serve: Serve
-) -> None:
+def test_history_and_cluster_show_a_failed_job_equally(spark: SparkSession, tmp_path: Path, serve: Serve) -> None:
     spark.range(5).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_rest().enable_checkpointing("500ms").set_checkpoint_dir(tmp_path / "checkpoints")

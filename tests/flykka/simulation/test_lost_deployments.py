@@ -59,7 +59,7 @@ def test_a_lost_acknowledgement_is_harmless_if_tasks_report_that_they_run(seed: 
 
 
 @pytest.mark.long
-def test_a_lost_acknowledgement_of_slow_tasks_causes_a_restart_but_loses_no_row() -> None:
+def test_a_lost_acknowledgement_of_slow_tasks_loses_no_row() -> None:
     opens_late = [Fault(kind=FaultKind.DELAY, before=ChainOpened, seed=seed) for seed in range(8)]
 
     outcomes = [run(scenario(each.seed % 5, loss((AcknowledgeDeployments, JobMaster)), each)) for each in opens_late]

@@ -93,7 +93,7 @@ def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
     assert log == ["a start", "a end", "a stop"]
 
 
-def test_the_name_of_a_stopped_actor_can_be_reused_with_a_new_incarnation(system: SeededSystem) -> None:
+def test_a_stopped_actors_name_can_be_reused_with_a_new_incarnation(system: SeededSystem) -> None:
     first = system.spawn(scripted_actor([]), "a")
     with pytest.raises(InvalidActorNameError, match="not free"):
         system.spawn(scripted_actor([]), "a")

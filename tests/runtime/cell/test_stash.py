@@ -100,7 +100,7 @@ def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
 
 
-def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> None:
+def test_no_message_is_current_outside_turns(system: SeededSystem) -> None:
     kept: list[ActorContext] = []
     ref = system.spawn(scripted_actor([], {"keep": kept.append}), "a")
     asked = ref.ask(says("keep"), block=False)

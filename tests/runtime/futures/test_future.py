@@ -36,7 +36,7 @@ def test_a_wait_ends_at_its_timeout() -> None:
         Future[int]().get(timeout=0.001)
 
 
-def test_an_interrupt_takes_effect_even_if_it_does_not_wake_the_main_thread() -> None:
+def test_an_interrupt_takes_effect_without_waking_the_main_thread() -> None:
     main = threading.get_ident()
     heard = threading.Event()
 

@@ -116,7 +116,7 @@ def test_a_name_is_free_after_the_turn_has_killed_its_owner(tmp_path: Path) -> N
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_child_of_an_actor_killed_in_this_turn_is_dead_at_once(tmp_path: Path) -> None:
+def test_a_child_spawned_by_a_killed_actor_is_dead_at_once(tmp_path: Path) -> None:
     moment = Moment()
     spawned: list[ActorRef] = []
     done = threading.Event()

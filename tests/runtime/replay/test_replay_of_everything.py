@@ -49,7 +49,7 @@ def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
     assert (result.compared, result.boundary) == (result.turns, ())
 
 
-def test_the_second_message_of_a_turn_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
+def test_a_turns_second_message_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
     small = scripted_actor([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         script = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}

@@ -172,7 +172,7 @@ def test_why_lists_the_turns_and_effects_that_caused_this_turn(session: ReplaySe
     ]
 
 
-def test_the_outcome_of_blocking_work_is_caused_by_the_actor_that_started_it(session: ReplaySession) -> None:
+def test_the_cause_of_a_work_outcome_is_the_starting_actor(session: ReplaySession) -> None:
     session.run_until(Weighed)
 
     assert isinstance(session.why()[0].effect, effects.Pipe)
@@ -200,7 +200,7 @@ def test_a_session_stops_at_the_first_divergence(session: ReplaySession, monkeyp
     assert step.changes
 
 
-def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
+def test_a_trace_without_turns_has_a_session(tmp_path: Path) -> None:
     path = tmp_path / "empty.trace"
     whole = couriers.record_deliveries(tmp_path / "whole.trace").path.read_bytes()
     header_length = 8 + int.from_bytes(whole[:4], "little")

@@ -196,7 +196,7 @@ def test_a_probe_expects_the_end_of_a_watched_actor(probe: TestProbe, system: Se
         probe.expect_terminated(other)
 
 
-def test_the_probe_works_on_threads_too(threaded: ActorSystem) -> None:
+def test_the_probe_works_on_threads(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
     echo = threaded.spawn(scripted_actor([], {"question": replies}), "echo")
 

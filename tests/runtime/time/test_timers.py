@@ -44,7 +44,7 @@ def test_a_fixed_delay_timer_fires_repeatedly(system: SeededSystem) -> None:
     assert log[1:] == ["t tick", "at 10", "t tick", "at 110", "t tick", "at 210"]
 
 
-def test_a_fixed_rate_timer_keeps_its_rate_even_if_messages_are_handled_late(system: SeededSystem) -> None:
+def test_a_fixed_rate_timer_keeps_its_rate_despite_late_messages(system: SeededSystem) -> None:
     log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay=10))
 
     system.advance(100)
@@ -102,7 +102,7 @@ def test_a_killed_actor_leaves_no_alarm(system: SeededSystem, kind: str) -> None
     assert system.manual_clock.next_due() is None
 
 
-def test_a_fixed_rate_timer_cancelled_while_firing_on_a_thread_leaves_no_alarm(
+def test_a_fixed_rate_timer_cancelled_while_firing_leaves_no_alarm(
     system: SeededSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")))
@@ -179,7 +179,7 @@ def test_a_stopped_actor_leaves_no_alarm(system: SeededSystem) -> None:
 
 
 @pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
-def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
+def test_timers_fire_in_real_time(threaded: ActorSystem, kind: str) -> None:
     probe = TestProbe(threaded)
     script = {
         "start": lambda context: getattr(context.timers, kind)("k", 1, says("tick")),

@@ -233,7 +233,7 @@ def test_an_error_in_a_worker_shows_the_users_own_line(
 
 
 @pytest.mark.spark
-def test_a_row_function_in_a_worker_fails_with_the_row_in_the_error(spark: SparkSession) -> None:
+def test_a_row_functions_worker_error_contains_the_row(spark: SparkSession) -> None:
     failure = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
 
     assert (failure.type_name, failure.message.splitlines()) == ("ZeroDivisionError", INVERSES)

@@ -144,7 +144,7 @@ def test_in_event_time_an_out_of_order_row_does_not_shorten_ttl() -> None:
     assert kept.entries["a"].touched_ms == {"count": 100}
 
 
-def test_in_event_time_a_processing_time_timer_renews_a_value_at_the_watermark() -> None:
+def test_a_processing_time_timer_renews_an_event_time_value_at_the_watermark() -> None:
     kept = scripted_table(count(builder().use_event_time()), on_timer=lambda s, _: s.count.update(1))
     done(kept, lambda s, ctx: ctx.timer_service().register_processing_time_timer(10**9))
     kept.watermark_ms = 70

@@ -40,7 +40,7 @@ def test_each_fast_path_can_be_disabled_by_a_setting(session: SparkSession, sett
     assert FastPaths.of(session) == left
 
 
-def test_a_setting_that_is_not_a_boolean_is_refused_before_a_job_runs(session: SparkSession) -> None:
+def test_a_non_boolean_setting_is_refused_before_a_job_runs(session: SparkSession) -> None:
     session.conf.set(LOCAL_RECOVERY, "of")
 
     with pytest.raises(SessionError, match=r"^spark\.flykka\.localRecovery is 'of': it must be true or false$"):

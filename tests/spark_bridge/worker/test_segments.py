@@ -144,7 +144,7 @@ def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> 
     return address, FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=row["digest"])
 
 
-def test_a_saved_file_is_synced_before_its_folders_and_before_it_is_reported(
+def test_a_saved_file_is_synced_before_its_folders_and_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with watched_syncs() as syncs:

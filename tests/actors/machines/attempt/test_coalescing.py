@@ -239,7 +239,7 @@ def rests(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "read"]
 
 
-def test_a_source_with_consumers_pauses_for_its_last_stage_duration_then_reads_all() -> None:
+def test_a_source_with_consumers_pauses_as_long_as_its_last_stage() -> None:
     task = source()
 
     assert reads(task.feed(files("a"), files("b"))) == ["a"]

@@ -42,7 +42,7 @@ def test_only_a_source_with_an_idle_timeout_sets_an_idle_timer() -> None:
     assert timers(without.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_source_without_rows_for_its_timeout_is_idle_and_sets_no_timer() -> None:
+def test_a_source_without_rows_during_its_timeout_becomes_idle() -> None:
     task = silent()
 
     task.now += TIMEOUT_MS

@@ -140,7 +140,7 @@ def test_sink_counts_are_zero_if_the_bridge_reports_none() -> None:
     assert (reported.rows_published, reported.rows_staged) == (0, 0)
 
 
-def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
+def test_an_attempt_is_busy_during_a_stage_and_idle_without_input() -> None:
     task = source()
 
     task.now += 30

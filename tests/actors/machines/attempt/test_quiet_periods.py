@@ -153,7 +153,7 @@ def test_an_idle_partition_does_not_hold_back_the_clock() -> None:
     assert down(wait(task, PERIOD_MS)) == [Watermark(timestamp_ms=8899 + PERIOD_MS)]
 
 
-def test_time_in_which_a_source_may_not_read_is_not_a_quiet_period() -> None:
+def test_time_without_permission_to_read_is_not_a_quiet_period() -> None:
     task = source(quiet_period_ms=PERIOD_MS, watermark_alignment=ALIGNMENT)
     task.feed(splits("a"), partitions(0, a=1000, b=1000))
     task.feed(AlignWatermark(attempt=ATTEMPT, max_watermark_ms=0), splits("b", "c"))

@@ -50,9 +50,7 @@ def warm() -> ReadLimit:
         ([0, 0, None], 2),
     ],
 )
-def test_a_batch_contains_waiting_splits_up_to_the_limit_and_at_least_one(
-    waiting: list[int | None], taken: int
-) -> None:
+def test_a_batch_contains_at_least_one_split_up_to_the_limit(waiting: list[int | None], taken: int) -> None:
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 

@@ -96,7 +96,7 @@ def test_a_restored_reader_holds_the_splits_unread_at_the_checkpoint() -> None:
     assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
-def test_a_reader_is_exhausted_when_all_splits_are_read_and_none_will_come() -> None:
+def test_a_reader_is_exhausted_after_its_last_split() -> None:
     held = reader()
     held.add((split("a"),))
     held.no_more()

@@ -91,7 +91,7 @@ def test_a_job_may_tolerate_unwritable_metadata() -> None:
     assert causes_of_exceeded_failures(harness) == []
 
 
-def test_checkpoints_without_an_id_fail_the_job_if_configured_but_savepoints_do_not() -> None:
+def test_missing_checkpoint_ids_fail_the_job_if_configured_except_for_savepoints() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
     harness = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
     harness.counter_fails = True

@@ -165,7 +165,7 @@ def test_a_coordinator_is_shut_down_once() -> None:
     assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
 
 
-def test_a_checkpoint_of_an_earlier_job_is_not_retained_by_a_later_job() -> None:
+def test_a_later_job_does_not_retain_checkpoints_of_an_earlier_job() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed

@@ -309,7 +309,7 @@ def test_stop_with_savepoint_fails_if_the_job_is_already_finishing() -> None:
     assert harness.completed() == [1]
 
 
-def test_a_job_with_a_not_yet_started_final_checkpoint_ends_with_the_savepoint() -> None:
+def test_a_stop_savepoint_replaces_a_final_checkpoint_that_has_not_started() -> None:
     harness = two_tasks(max_concurrent=1)
     harness.trigger()
     harness.handle(FinalCheckpointRequest(job_id=JOB))

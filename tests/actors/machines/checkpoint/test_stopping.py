@@ -192,7 +192,7 @@ def test_a_job_at_its_end_is_stopped_with_its_own_final_checkpoint(
     assert checkpoints_retained(harness) == ("chk-1",)
 
 
-def test_a_job_at_the_end_of_its_input_finishes_if_the_stop_fails() -> None:
+def test_a_job_without_further_input_finishes_if_the_stop_fails() -> None:
     harness = scheduled_coordination(tolerable_failures=9)
     stop_checkpointing(harness)
     harness.handle(FinalCheckpointRequest(job_id=JOB))

@@ -64,7 +64,7 @@ def test_the_next_reader_starts_after_the_lost_in_flight_batches() -> None:
     assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
 
-def test_the_next_reader_gets_event_time_and_end_of_data_but_no_barrier() -> None:
+def test_the_next_reader_gets_watermarks_and_the_end_but_no_barrier() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.broadcast_event(Watermark(timestamp_ms=1))

@@ -61,7 +61,7 @@ def test_a_blocked_channel_is_not_read_and_retains_its_elements() -> None:
     assert [gate.poll(), gate.poll()] == [(0, batch_ref("a")), (0, batch_ref("c"))]
 
 
-def test_a_processed_batch_makes_room_for_another() -> None:
+def test_a_processed_batch_frees_a_credit_for_another() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref()))
     gate.poll()

@@ -369,7 +369,7 @@ def test_a_failed_producer_notifies_its_readers_and_releases_unsent_batches() ->
     assert released == ReleaseBatch(batch=batch_ref("a", subpartition=1))
 
 
-def test_a_reader_that_has_received_all_data_is_not_notified_of_a_failure() -> None:
+def test_a_reader_with_all_data_is_not_notified_of_a_failure() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
     output.finish()

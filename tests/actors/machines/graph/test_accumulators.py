@@ -45,7 +45,7 @@ def test_counters_of_one_name_add_up() -> None:
     )
 
 
-def test_floats_and_histograms_add_up_too() -> None:
+def test_floats_and_histograms_add_up() -> None:
     total = AccumulatorSnapshot(name="price", type=AccumulatorType.DOUBLE_COUNTER, total=1.5)
 
     results = merged([total, histogram(n1=2, n7=1), histogram(n1=1, n3=4), total])

@@ -176,7 +176,7 @@ def test_a_cancelled_job_that_loses_a_result_does_not_run_again() -> None:
     assert running.graph.number_of_restarts == 0
 
 
-def test_a_result_lost_during_a_global_restart_is_no_further_failure() -> None:
+def test_a_result_lost_during_a_global_restart_is_not_another_failure() -> None:
     running = reading()
     running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)

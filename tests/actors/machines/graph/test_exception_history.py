@@ -66,7 +66,7 @@ def only(history: ExceptionHistory) -> RootExceptionHistoryEntry:
     return entry
 
 
-def test_a_failed_task_is_reported_once_while_the_job_fails_because_of_it() -> None:
+def test_a_failed_task_is_reported_once_while_its_job_fails() -> None:
     entry = only(history_of(execution_failed(), failing()))
 
     assert (entry.number, entry.root.cause, entry.root.task_name) == (1, BUG, SOURCE)
@@ -133,7 +133,7 @@ def test_unresolved_failures_get_the_final_job_status_as_outcome(status: JobStat
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
 
-def test_a_job_that_is_not_restarted_reports_the_reason_with_its_last_failure() -> None:
+def test_the_last_failure_contains_the_reason_for_no_restart() -> None:
     why = "restarts are suppressed: no restart can fix ValueError"
     regions = execution_failed(cause=LOST), restart(tasks=(SOURCE,)), execution_failed(), failing()
 

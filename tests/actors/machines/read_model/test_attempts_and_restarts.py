@@ -52,7 +52,7 @@ def test_each_region_restart_after_the_same_failure_counts() -> None:
     )
 
 
-def test_a_restart_of_the_whole_job_is_not_counted_as_a_region_restart() -> None:
+def test_a_global_restart_is_not_counted_as_a_region_restart() -> None:
     details = details_after(
         status(JobStatus.FAILING),
         region_failed(FailureOutcome.RESTARTING),

@@ -90,7 +90,7 @@ class Scheduling:
         return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
 
 
-def test_a_job_with_the_default_scheduler_starts_at_once_and_counts_no_slots() -> None:
+def test_the_default_scheduler_starts_a_job_without_counting_slots() -> None:
     scheduling = Scheduling()
 
     assert scheduling.tell(events.StartRequested()) == [events.BeginScheduling()]
@@ -188,7 +188,7 @@ def test_the_end_of_a_job_ends_its_rescale() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
 
 
-def test_an_adaptive_job_waits_for_all_slots_and_then_uses_the_available_ones() -> None:
+def test_an_adaptive_job_waits_for_slots_before_using_available_ones() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), events.SlotsCounted(slots=1))
     assert scheduling.targets() == []

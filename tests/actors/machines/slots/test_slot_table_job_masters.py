@@ -141,7 +141,7 @@ def test_both_sides_drop_allocations_unknown_to_the_other() -> None:
     assert effects == [failed, announces("only-here", index=1)]
 
 
-def test_a_slot_with_an_unanswered_offer_may_be_unknown_to_the_job_master() -> None:
+def test_an_offered_slot_may_be_unknown_to_the_job_master() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a"))
 
@@ -164,7 +164,7 @@ def test_an_unresponsive_job_master_loses_its_tasks_and_is_reoffered_idle_slots(
 # Closing
 
 
-def test_a_closed_slot_table_waits_for_the_last_task_and_allocates_no_slots() -> None:
+def test_a_closed_slot_table_waits_for_the_last_task() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 

@@ -109,7 +109,7 @@ def test_in_flight_output_reaches_its_reader_if_the_producers_parallelism_change
 
 @pytest.mark.parametrize("producers", [2, 5])
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_each_keyed_row_is_restored_only_by_the_owner_of_its_key_group(producers: int, readers: int) -> None:
+def test_each_keyed_row_is_restored_only_by_its_key_groups_owner(producers: int, readers: int) -> None:
     arrived = arriving(TAKEN, *producer_and_reader(producers, readers))
 
     for name, before in (("in-0", 0), ("in-1", 1), ("left-1", 0), ("left-0", 1)):

@@ -47,7 +47,7 @@ def test_columns_are_parsed_from_their_text_form() -> None:
         ("struct<a:int,b:array<float>>", "struct<a:bigint,b:array<double>>"),
     ],
 )
-def test_a_type_that_holds_every_value_of_another_is_the_same_or_wider(was: str, now: str) -> None:
+def test_a_wider_type_holds_every_value_of_the_narrower_one(was: str, now: str) -> None:
     assert is_same_or_wider(was, now)
 
 

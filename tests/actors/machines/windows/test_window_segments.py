@@ -162,7 +162,7 @@ def test_a_late_row_fires_its_window_again_with_all_rows() -> None:
     segments.check()
 
 
-def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes() -> None:
+def test_a_segment_is_kept_until_the_allowed_lateness_has_passed() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
 

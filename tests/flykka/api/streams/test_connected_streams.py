@@ -129,7 +129,7 @@ def test_a_map_of_keyed_streams_may_have_keyed_state(spark: SparkSession) -> Non
         rows.connect(second).map(Counting(), "bidder bigint, price bigint")
 
 
-def test_a_broadcast_stream_is_sent_to_all_subtasks_and_the_other_stays_unchanged(spark: SparkSession) -> None:
+def test_only_the_broadcast_stream_is_sent_to_all_subtasks(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     first.connect(second.broadcast(RULES)).process(ByRules(), OUTPUT).uid("plain")

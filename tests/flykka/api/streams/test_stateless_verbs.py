@@ -281,7 +281,7 @@ def test_a_streaming_dataframe_of_spark_is_not_static(spark: SparkSession) -> No
 # Union
 
 
-def test_a_union_has_the_rows_of_all_streams_and_is_not_an_operator(spark: SparkSession) -> None:
+def test_a_union_adds_inputs_but_no_operator(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program)
 

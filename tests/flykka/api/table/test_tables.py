@@ -73,7 +73,7 @@ def test_the_watermark_column_may_have_any_name(queries: Queries, column: str, c
 
 
 @pytest.mark.parametrize("other", ["`event`.`time`", "`time`", "`event.time` + INTERVAL 1 SECOND"])
-def test_the_watermark_of_a_column_with_a_dot_in_its_name_is_applied(queries: Queries, other: str) -> None:
+def test_the_watermark_column_may_have_a_dot_in_its_name(queries: Queries, other: str) -> None:
     clause = f"WATERMARK FOR `event.time` AS {other}"
 
     with pytest.raises(SqlError, match="is the column less a constant interval"):

@@ -110,7 +110,7 @@ def test_two_ctrl_c_cancel_the_job_even_if_the_stop_has_failed(said: queue.Simpl
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_run_without_a_prompt_ends_even_if_its_job_cannot_be_stopped(
+def test_a_run_without_a_prompt_ends_despite_an_unstoppable_job(
     said: queue.SimpleQueue[str], number: signal.Signals
 ) -> None:
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:

@@ -52,7 +52,7 @@ def test_no_part_of_a_display_turns_text_into_markup(made: str) -> None:
     assert "&lt;script&gt;" in made
 
 
-def test_the_dot_of_a_status_has_its_colour_or_grey() -> None:
+def test_a_status_dot_has_the_colour_of_its_status_or_grey() -> None:
     assert "#30a46c" in dot("RUNNING")
     assert "#30a46c" in dot("RUNNING 1/2", "RUNNING")
     assert "#8f8f8f" in dot("a state of tomorrow")

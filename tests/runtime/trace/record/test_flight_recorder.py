@@ -128,7 +128,7 @@ def test_the_newest_turn_is_kept_whatever_its_size(tmp_path: Path) -> None:
     assert words(tmp_path / "ring.trace") == ["x" * 5_000]
 
 
-def test_the_weight_of_a_message_is_the_size_of_its_texts_and_bytes() -> None:
+def test_a_messages_weight_is_the_size_of_its_texts_and_bytes() -> None:
     assert weight(says("four")) == 4
     assert weight((says("four"), b"abc", 5, None)) == 4 + 3 + 4 * 8
     assert weight(SOMEONE) == 0

@@ -220,7 +220,7 @@ def test_reader_options_apply_and_the_last_value_wins(spark: SparkSession, csv_f
 
 
 @by_fsspec_in_long_runs
-def test_text_files_have_partition_columns_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_text_files_have_partition_columns(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
 
