@@ -32,7 +32,7 @@ def test_a_duration_is_parsed_to_the_millisecond(written: Duration, ms: int) -> 
 
 
 @pytest.mark.parametrize("written", ["", "s", "1", "1.5s", "-1s", "1 fortnight", "1 ss", "1s 5ms", True, 1.5, None])
-def test_an_invalid_size_is_refused_with_its_value(written: object) -> None:
+def test_an_invalid_duration_is_refused_with_its_value(written: object) -> None:
     with pytest.raises(DurationError) as refused:
         duration_ms(written, "checkpoint interval")  # type: ignore[arg-type]
 

@@ -262,7 +262,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_stop_or_kill_during_the_restart_delay_ends_the_actor(system: SeededSystem, end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_supervisor(system: SeededSystem, end: str) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")
