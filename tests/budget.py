@@ -25,7 +25,7 @@ class FileBudget:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
-        self._began = _computed()
+        self._began = _cpu_seconds()
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -34,7 +34,7 @@ class FileBudget:
         try:
             return (yield)
         finally:
-            item.user_properties.append((_SECONDS, _computed() - self._began))
+            item.user_properties.append((_SECONDS, _cpu_seconds() - self._began))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
@@ -58,6 +58,6 @@ class FileBudget:
         return [(file, spent) for file, spent in sorted(self._spent.items()) if spent > self._budget]
 
 
-def _computed() -> float:
+def _cpu_seconds() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

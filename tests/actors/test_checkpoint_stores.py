@@ -100,7 +100,7 @@ def test_the_store_contains_completed_but_no_subsumed_checkpoints(
 
 
 def test_checkpoint_ids_are_drawn_in_batches(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
-    # It does what it stands for.
+    # `Unreliable` behaves like the store that it replaces.
     cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
 
     taken = [take(cluster, system) for _ in range(3 * DRAWN_AT_ONCE)]

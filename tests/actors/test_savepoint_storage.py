@@ -69,7 +69,7 @@ def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> Comple
     return CheckpointStorage(folder).read_metadata(folder)
 
 
-def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
+def moved_savepoint(tmp_path: Path, folder: str) -> CompletedCheckpoint:
     target = tmp_path / "elsewhere" / "renamed"
     target.parent.mkdir()
     Path(folder).rename(target)
@@ -88,7 +88,7 @@ def test_a_moved_savepoint_refers_to_its_state_in_the_new_folder(tmp_path: Path)
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     rewritten_savepoint(folder, windows_state(with_state(folder)))
 
-    found = moved(tmp_path, folder)
+    found = moved_savepoint(tmp_path, folder)
 
     [entry] = found.task_states
     state = entry.state
@@ -105,7 +105,7 @@ def test_staged_files_move_with_a_savepoint_but_sink_targets_do_not(tmp_path: Pa
     writer = WriterState(writer="job/sink-0", batches=(replace(batch, path=f"file:{folder}/sink/2-0"),))
     rewritten_savepoint(folder, sink_state(copied, batch, writer))
 
-    found = moved(tmp_path, folder)
+    found = moved_savepoint(tmp_path, folder)
 
     [entry] = found.task_states
     assert entry.state is not None

@@ -118,13 +118,13 @@ def test_late_rows_are_far_before_the_watermark_and_are_not_counted() -> None:
         assert all(row[at] < first - DAY // 2 for file in late.files for row in file if row[own] in late.late)
 
 
-def differing(case: Case) -> bool:
+def is_wrong(case: Case) -> bool:
     """Return whether a fake product is wrong: its rows with the id 5 are wrong if there is a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 
 def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
-    return [Outcome("differs", "wrong", "rows") if differing(case) else Outcome("equal") for case in cases]
+    return [Outcome("differs", "wrong", "rows") if is_wrong(case) else Outcome("equal") for case in cases]
 
 
 def long_drawing() -> Drawing:
@@ -137,7 +137,7 @@ def long_drawing() -> Drawing:
     programs = draw(0)[0][-1].kind
     for seed in range(1000):
         each = drawing(programs, Choices(random.Random(seed)), tables, "Europe/Berlin")
-        if each.case.stream.count(".") > 5 and differing(each.case) and each.case.stream.startswith("t"):
+        if each.case.stream.count(".") > 5 and is_wrong(each.case) and each.case.stream.startswith("t"):
             return each
     raise AssertionError("no such program among a thousand")
 
@@ -151,7 +151,7 @@ def test_a_difference_shrinks_to_its_operation_and_its_row() -> None:
     assert shrinking.mode == Mode(1)
     assert shrinking.case.zone == "UTC"
     assert len(shrinking.case.stream) < len(drawn.case.stream)
-    assert differing(shrinking.case)
+    assert is_wrong(shrinking.case)
     assert [[row["id"] for row in file] for each in shrinking.case.tables for file in each.files if file] == [[5]]
 
 

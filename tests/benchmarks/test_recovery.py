@@ -52,7 +52,7 @@ def count_output(
     return counted(folder, EXPECTED)
 
 
-def changed(column: str, by: list[int]) -> pd.DataFrame:
+def changed_hours(column: str, by: list[int]) -> pd.DataFrame:
     """Return the sums of all hours, with the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
@@ -82,11 +82,11 @@ def test_an_invented_row_is_counted_as_duplicated(tmp_path: Path) -> None:
 
 
 def test_wrong_sums_are_counted_as_lost_and_duplicated_sales(tmp_path: Path) -> None:
-    assert count_output(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
+    assert count_output(tmp_path, hourly=changed_hours("sales", [2, -1])) == Counted(lost=1, duplicated=2)
 
 
 def test_a_wrong_total_with_the_correct_count_is_counted_as_lost(tmp_path: Path) -> None:
-    assert count_output(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
+    assert count_output(tmp_path, hourly=changed_hours("total", [1])) == Counted(lost=1)
 
 
 def test_a_repeated_hour_is_counted_as_duplicated(tmp_path: Path) -> None:

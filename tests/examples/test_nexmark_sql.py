@@ -48,7 +48,7 @@ def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_seco
         env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
 
 
-def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
+def differing_queries(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
     """Return the queries whose rows differ from the batch, with some of the surplus rows."""
     differences: dict[str, object] = {}
     for query in QUERIES:
@@ -66,7 +66,7 @@ def test_streams_return_the_same_rows_as_the_batch(
         write_queries(env.set_parallelism(2), tmp_path)
         env.execute()
 
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}
 
 
 def test_streams_at_parallelism_4_return_the_same_rows_after_a_kill(
@@ -79,7 +79,7 @@ def test_streams_at_parallelism_4_return_the_same_rows_after_a_kill(
         client.wait()
 
     assert kill.done
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}
 
 
 def test_streams_rescaled_from_a_savepoint_return_the_same_rows(
@@ -99,4 +99,4 @@ def test_streams_rescaled_from_a_savepoint_return_the_same_rows(
         write_queries(env.set_parallelism(3), tmp_path)
         env.execute()
 
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}

@@ -201,7 +201,7 @@ def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
 
-def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
+def differing_folders(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
     """Return the names of the folders whose rows differ from the expected rows."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
     return [
@@ -222,7 +222,7 @@ def test_every_method_accepts_columns_of_any_name(
 
     env.execute("verbs")
 
-    assert differing(spark, tmp_path / "out", {name: expected for name, (_, expected) in tried.items()}) == []
+    assert differing_folders(spark, tmp_path / "out", {name: expected for name, (_, expected) in tried.items()}) == []
 
 
 @pytest.mark.long
@@ -235,7 +235,7 @@ def test_minimum_rows_are_found_by_a_column_of_any_name(
 
     env.execute("least")
 
-    assert differing(spark, tmp_path / "out", {"least": [FIRST, SECOND]}) == []
+    assert differing_folders(spark, tmp_path / "out", {"least": [FIRST, SECOND]}) == []
 
 
 FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
@@ -276,7 +276,7 @@ def test_every_format_accepts_columns_of_any_name(
     env.execute("read")
 
     expected = {name: [FIRST, SECOND] if name == "delta upsert" else ROWS for name in formats}
-    assert differing(spark, tmp_path / "out", expected) == []
+    assert differing_folders(spark, tmp_path / "out", expected) == []
 
 
 LISTED = ", ".join(QUOTED)
@@ -308,4 +308,4 @@ def test_sql_accepts_columns_of_any_name(
         env.sql(QUERIES[name][0]).sink_to(FileSink.parquet(str(tmp_path / "out" / name)))
     env.execute("queries")
 
-    assert differing(spark, tmp_path / "out", {name: QUERIES[name][1] for name in names}) == []
+    assert differing_folders(spark, tmp_path / "out", {name: QUERIES[name][1] for name in names}) == []

@@ -117,7 +117,7 @@ class Contents(ProcessWindowFunction):
         )
 
 
-def remembered(rows: DataStream) -> DataStream:
+def stored_in_state(rows: DataStream) -> DataStream:
     kinds = {name: rows.schema[name].dataType.simpleString() for name in columns_of_use("states")}
     return rows.key_by("n").process(Remember(kinds), output_schema(rows, "states"))
 
@@ -179,7 +179,7 @@ WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
         "functions of windows",
         lambda rows: rows.key_by("n").window(MINUTE).process(Contents(), output_schema(rows, "functions of windows")),
     ),
-    "state": ("states", remembered),
+    "state": ("states", stored_in_state),
 }
 
 
@@ -228,12 +228,12 @@ def test_keys_and_extremes_equal_those_of_a_batch(
 
     env.execute("keys")
 
-    def written(name: str) -> list[tuple[Any, ...]]:
+    def rows_of_folder(name: str) -> list[tuple[Any, ...]]:
         return text_rows(spark.read.parquet(str(tmp_path / name)))
 
-    assert written("grouped") == text_rows(batch.groupBy(*keys).agg(count))
-    assert written("greatest") == text_rows(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
-    assert written("distinct") == text_rows(batch.select(*keys).distinct())
+    assert rows_of_folder("grouped") == text_rows(batch.groupBy(*keys).agg(count))
+    assert rows_of_folder("greatest") == text_rows(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
+    assert rows_of_folder("distinct") == text_rows(batch.select(*keys).distinct())
 
 
 @pytest.mark.parametrize(

@@ -19,5 +19,4 @@ def test_every_kind_of_fault_is_documented() -> None:
 
 
 def test_every_monitor_is_documented() -> None:
-    # type: ignore[attr-defined]
-    assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()
+    assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def thread_of(ref: ActorRef) -> threading.Thread:
     return thread
 
 
-def started(system: ActorSystem, props: Props) -> ActorRef:
+def start_actor(system: ActorSystem, props: Props) -> ActorRef:
     ref = system.spawn(props.with_dispatcher("pinned"), "a")
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
     return ref
@@ -47,7 +47,7 @@ def test_a_pinned_actor_on_threads_is_a_pykka_threading_actor() -> None:
 
 
 def test_a_stop_ends_the_thread(threaded: ActorSystem) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     ref.stop(timeout=LONG_ENOUGH)
@@ -57,7 +57,7 @@ def test_a_stop_ends_the_thread(threaded: ActorSystem) -> None:
 
 
 def test_a_kill_ends_an_idle_thread(threaded: ActorSystem) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     threaded.kill(ref)
@@ -68,7 +68,7 @@ def test_a_kill_ends_an_idle_thread(threaded: ActorSystem) -> None:
 
 def test_a_kill_ends_the_thread_after_its_current_turn(threaded: ActorSystem) -> None:
     gate = Gate()
-    ref = started(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
     thread = thread_of(ref)
     ref.tell(says("hold"))
     gate.wait_reached()
@@ -84,7 +84,7 @@ def test_a_kill_ends_the_thread_after_its_current_turn(threaded: ActorSystem) ->
 def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     threads: list[threading.Thread] = []
     script = {"r": in_turn(lambda _: threads.append(threading.current_thread()), replies), "fail": fails}
-    ref = started(threaded, scripted_actor([], script))
+    ref = start_actor(threaded, scripted_actor([], script))
 
     ref.tell(says("fail"))
     ref.ask(says("r"), timeout=LONG_ENOUGH)
@@ -95,7 +95,7 @@ def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
 def test_the_thread_of_a_pinned_actor_survives_a_kernel_error(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     with monkeypatch.context() as broken:
         reached = Gate()
 
@@ -127,7 +127,7 @@ class FailingOnce(deque[Entry]):
 def test_the_thread_of_a_pinned_actor_survives_a_failing_queue(
     threaded: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     ref.actor_inbox.messages = FailingOnce()
 
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
@@ -139,7 +139,7 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
     unhandled: list[object] = []
     with ActorSystem("threads") as system:
         system.event_stream.subscribe(lambda event: unhandled.append(event.message), UnhandledMessage)
-        ref = started(system, scripted_actor([], {"r": replies}))
+        ref = start_actor(system, scripted_actor([], {"r": replies}))
 
         ref.tell(theirs)  # type: ignore[arg-type]  # No message of ours.
 
@@ -154,7 +154,7 @@ class Heavy:
 def test_an_idle_thread_keeps_no_message_in_memory() -> None:
     forgotten = threading.Event()
     with ActorSystem("threads") as system:
-        ref = started(system, scripted_actor([], {"r": replies}))
+        ref = start_actor(system, scripted_actor([], {"r": replies}))
         heavy = Heavy()
         weakref.finalize(heavy, forgotten.set)
         ref.tell(heavy)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
     recorder.close()
 
 
-def handled(path: Path, ref: Ref) -> list[Turn]:
+def turns_of(path: Path, ref: Ref) -> list[Turn]:
     return [turn for turn in TraceReader.open(path) if turn.recipient == ref and turn.kind == "message"]
 
 
@@ -104,7 +104,7 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
         Gateway(ref, session).tell(Secret(password="open sesame"))
         system.run_until_idle()
 
-    (turn,) = handled(path, ref)
+    (turn,) = turns_of(path, ref)
     assert turn.message == LeaderSessionMessage(leader_session_id=session, message=Secret(password="***"))
     assert TraceReader.open(path).header.redacted == {"test.secret"}
 
@@ -190,7 +190,7 @@ def test_turns_are_recorded_with_a_state_digest_on_request(tmp_path: Path) -> No
         state = Counter()
         state.count = count
         states.append(digest(state))
-    assert [turn.digest for turn in handled(path, ref)] == states
+    assert [turn.digest for turn in turns_of(path, ref)] == states
 
 
 def test_turns_are_recorded_without_a_digest_by_default(tmp_path: Path) -> None:
@@ -225,13 +225,13 @@ def test_message_classes_first_used_late_are_in_the_header(tmp_path: Path) -> No
 
 
 def test_a_schema_hash_covers_the_fields_and_nested_classes() -> None:
-    def declared(tag: str, **annotations: object) -> type[Message]:
+    def declare_message(tag: str, **annotations: object) -> type[Message]:
         body = {"__annotations__": annotations, "__module__": __name__, "__qualname__": f"{tag}.{len(annotations)}"}
         return message(f"test.{tag}")(type(tag, (Message,), body))
 
-    first = schema_hash(declared("schema_a", count=int, words=tuple[str, ...]))
+    first = schema_hash(declare_message("schema_a", count=int, words=tuple[str, ...]))
 
-    assert len({first, schema_hash(declared("schema_b", count=int, words=tuple[str, ...]))}) == 2
+    assert len({first, schema_hash(declare_message("schema_b", count=int, words=tuple[str, ...]))}) == 2
     assert schema_hash(LeaderSessionMessage) == schema_hash(LeaderSessionMessage)
     assert schema_hash(Say) != schema_hash(Secret)
 

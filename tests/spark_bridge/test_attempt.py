@@ -66,12 +66,12 @@ def test_published_rows_equal_the_plain_batch(files: Harness, readers: int) -> N
 def test_functions_after_a_source_are_analyzed_once_for_all_attempts(harness: Harness) -> None:
     tried: list[str] = []
 
-    def watched(rows: DataFrame) -> DataFrame:
+    def observe(rows: DataFrame) -> DataFrame:
         tried.append("probe" if rows.isStreaming else "batch")
         return rows.where("amount > 0")
 
     write_rows(harness.input / "0.parquet", SALES)
-    vertex = harness.source(transform(watched), LocalAggregateCode(of=harness.windows()))
+    vertex = harness.source(transform(observe), LocalAggregateCode(of=harness.windows()))
     first = harness.begin(vertex).open()
     first.close(cancel=True)
     second = harness.begin(vertex, number=1).open()

@@ -121,7 +121,7 @@ def test_a_savepoint_contains_all_counts_under_their_name(harness: Harness) -> N
     subtask.commit(1)
     counting.read([subtask], 1)
 
-    state = saved(subtask, 2, str(harness.folder / "savepoint"))
+    state = take_savepoint(subtask, 2, str(harness.folder / "savepoint"))
     subtask.close(cancel=True)
     restored = counting.begin(1, [state])
     counting.read(restored, 2)
@@ -144,7 +144,7 @@ def test_many_batches_are_merged_without_changing_counts(harness: Harness, monke
     assert counting.published() == [(1, count) for count in range(1, 5)]
 
 
-def saved(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
+def take_savepoint(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
     """Take a savepoint of a subtask's state."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     return subtask.snapshot(checkpoint_id, options=options).state

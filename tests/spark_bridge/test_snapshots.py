@@ -65,7 +65,7 @@ class Line:
         checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
         self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 
-    def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> DrivenAttempt:
+    def restart(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> DrivenAttempt:
         """Start the next attempt of the windows from a snapshot, in place of this one."""
         self.windows.close(cancel=True)
         if is_state_lost:
@@ -172,7 +172,7 @@ def test_state_merged_after_a_checkpoint_is_restored_once(
         line.read()
     state = line.windows.snapshot(2).state
 
-    restored = line.restarted(state, is_state_lost=is_state_lost)
+    restored = line.restart(state, is_state_lost=is_state_lost)
     restored.snapshot(3, END)
     restored.commit(3)
 
@@ -191,7 +191,7 @@ def test_batches_are_merged_while_restored_state_is_still_loading(line: Line, mo
 
     load = SparkStateBackend.load
     monkeypatch.setattr(SparkStateBackend, "load", load_late)
-    restored = line.restarted(state, is_state_lost=True)
+    restored = line.restart(state, is_state_lost=True)
     line.read()
     may_read.set()
     restored.snapshot(2, END)
@@ -206,7 +206,7 @@ def test_unreadable_state_fails_the_attempt_and_its_waiters(line: Line) -> None:
     state = line.windows.snapshot(1).state
     rmtree(line.harness.folder / "checkpoints")
 
-    restored = line.restarted(state, is_state_lost=True)
+    restored = line.restart(state, is_state_lost=True)
     failed = restored.expect_failure()
 
     assert "reading the state of" in failed.cause.message
@@ -239,7 +239,7 @@ def test_lateness_does_not_depend_on_a_restart(line: Line) -> None:
     state = line.windows.snapshot(1, closed).state
     before = line.read(closed)
 
-    line.restarted(state)
+    line.restart(state)
     after = line.read()
 
     assert (before, after) == (3, 3)
@@ -250,7 +250,7 @@ def test_ended_event_time_restarts_in_a_successor_job(line: Line) -> None:
     line.read()
     drained = line.windows.snapshot(1, END).state
 
-    line.restarted(drained)
+    line.restart(drained)
     late_rows = line.read()
     line.windows.snapshot(2, END)
     line.windows.commit(2)

@@ -37,11 +37,11 @@ def watched_renames(syncs: Syncs) -> Iterator[None]:
     """Record renames together with the syncs."""
     rename = os.rename
 
-    def noted(source: str, target: str) -> None:
+    def record_rename(source: str, target: str) -> None:
         rename(source, target)
         syncs.paths.append(f"renamed to {target}")
 
-    with patch("os.rename", noted):
+    with patch("os.rename", record_rename):
         yield
 
 

@@ -26,7 +26,7 @@ def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
     """Return the topology of a case. Regions that depend on each other in a circle are merged."""
     if "vertices" in given:
         only_known_words("given", given, _OF_VERTICES | {"mode", "input_constraint"})
-        return _named(execution_topology(job_graph_of(given["vertices"], given["connections"])))
+        return _with_task_names(execution_topology(job_graph_of(given["vertices"], given["connections"])))
     only_known_words("given", given, _OF_TASKS)
     exchanges = [_exchange(*edge) for edge in given["edges"]]
     return SchedulingTopology(given["tasks"], exchanges, has_co_location=given.get("co_location", False))
@@ -99,7 +99,7 @@ def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ..
     return replace(made, inputs=inputs, outputs=(OperatorId(name),) * outputs)
 
 
-def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
+def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
     """Return the same topology with the names of the tasks in the cases."""
     exchanges = [
         Exchange(

@@ -88,11 +88,13 @@ def run_channel_queue(case: Case) -> None:
                 case "read_order":
                     while len(channel.read) < len(wanted):
                         channel.take()
-                    assert [_called(read, like) for read, like in zip(channel.read, wanted, strict=True)] == wanted
+                    assert [
+                        _names_of_elements(read, like) for read, like in zip(channel.read, wanted, strict=True)
+                    ] == wanted
                 case _:
                     raise UnknownWordError(f"expect: {word}")
 
 
-def _called(read: list[Any], like: Any) -> Any:
+def _names_of_elements(read: list[Any], like: Any) -> Any:
     """Return the elements that were read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

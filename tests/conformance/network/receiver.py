@@ -270,7 +270,7 @@ def _run_gate(case: Case) -> None:
             case "buffers_freed_on_release":
                 # Buffers that are not released at once are held, and released with the task.
                 held = {queued.buffer for queued in gate.channels[0].queue}
-                assert (_arrived(case) == _released(effects) | held) == wanted
+                assert (_arrived_batches(case) == _released_batches(effects) | held) == wanted
             case "all_wants_hold":
                 pass
             case _:
@@ -315,9 +315,9 @@ def _run_unknown_channel(case: Case) -> None:
     assert {word: shown[word] for word in case["expect"]} == case["expect"]
 
 
-def _arrived(case: Case) -> set[BatchRef]:
+def _arrived_batches(case: Case) -> set[BatchRef]:
     return {batch_ref(f"{step['seq']}") for step in case["steps"] if step["do"] == "data"}
 
 
-def _released(effects: list[Any]) -> set[BatchRef]:
+def _released_batches(effects: list[Any]) -> set[BatchRef]:
     return {effect.batch for effect in effects if isinstance(effect, ReleaseBatch)}

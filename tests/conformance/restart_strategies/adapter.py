@@ -136,10 +136,10 @@ def _run_handler(case: Case) -> None:
                 raise UnknownWordError(f"step {unknown}")
     assert result is not None
     for word, wanted in case["expect"].items():
-        assert _handled(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
+        assert _observed_value(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
 
 
-def _handled(result: RestartTasks[str] | GiveUp, word: str) -> object:
+def _observed_value(result: RestartTasks[str] | GiveUp, word: str) -> object:
     match word:
         case "restart":
             return isinstance(result, RestartTasks)
@@ -189,7 +189,7 @@ def _failure(words: str) -> SerializedThrowable:
     """Return an error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
     inner, _, outer = words.partition(" wrapped in ")
     if outer:
-        return serialized(_wrapped(words.split(" wrapped in ")))
+        return serialized(_exception_chain(words.split(" wrapped in ")))
     if inner.startswith("subclass of "):
         marked = _failure(inner.removeprefix("subclass of "))
         return replace(marked, type_name=f"Special{marked.type_name}")
@@ -209,7 +209,7 @@ def _failure(words: str) -> SerializedThrowable:
             raise UnknownWordError(f"error {unknown!r}")
 
 
-def _wrapped(kinds: list[str]) -> Exception:
+def _exception_chain(kinds: list[str]) -> Exception:
     """Return chained exceptions: each is the cause of the next one, and the last one is raised."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,

@@ -48,7 +48,7 @@ def _run_valve(case: Case) -> None:
     valve = WatermarkValve(case["given"]["channels"])
     output: list[Any] = []
     for number, step in enumerate(case["steps"]):
-        said = _said(_valve_step(valve, step))
+        said = _output_words(_valve_step(valve, step))
         valve.check()
         output += said
         assert said == step.get("output", said), f"step {number}, {step}: {said}"
@@ -66,7 +66,7 @@ def _valve_step(valve: WatermarkValve, step: dict[str, Any]) -> list[Watermark |
             raise UnknownWordError(f"step: {step}")
 
 
-def _said(events: list[Watermark | WatermarkStatus]) -> list[list[Any]]:
+def _output_words(events: list[Watermark | WatermarkStatus]) -> list[list[Any]]:
     names = {idle: name for name, idle in STATUS.items()}
     return [
         ["watermark", event.timestamp_ms] if isinstance(event, Watermark) else [names[event.idle]] for event in events
@@ -83,12 +83,12 @@ def _run_generator(case: Case) -> None:
         with pytest.raises(ValueError, match="delay of a watermark"):
             _generator(given)
         return
-    returned, error_at_step = _fed(_generator(given), case["steps"])
+    returned, error_at_step = _feed(_generator(given), case["steps"])
     assert error_at_step == expect.get("error_at_step")
     assert returned == expect.get("timestamps_returned", returned)
 
 
-def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
+def _feed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
     """Return the timestamps of the accepted elements, and the index of the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):

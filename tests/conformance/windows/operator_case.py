@@ -55,7 +55,7 @@ def run_case(case: Case) -> None:
     late: list[Any] = []
     for number, step in enumerate(case["steps"]):
         only_known_words("step", step, STEPS)
-        output, diverted = _done(table, step)
+        output, diverted = _apply_step(table, step)
         where = f"step {number}, {step}: {output}"
         expected = step.get("output", [])
         shown = [full[: len(want)] for full, want in zip(_sorted(output), _sorted(expected), strict=False)]
@@ -69,7 +69,7 @@ def run_case(case: Case) -> None:
 STEPS = {"element", "watermark", "processing_time", "snapshot_and_restore", "output", "late_output"}
 
 
-def _done(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _apply_step(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     match step:
         case {"element": [key, value, timestamp]}:
             rows = table.process({"key": key, "value": value, "time": timestamp})

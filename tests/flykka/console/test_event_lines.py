@@ -230,14 +230,14 @@ def test_a_job_without_its_own_console_prints_to_standard_output(capsys: pytest.
 def test_a_failed_checkpoint_is_printed_with_its_cause_and_repetitions_counted() -> None:
     cause = SerializedThrowable(type_name="DiskFullError", message="No space left on device")
 
-    def failed(times: int) -> CheckpointAborted:
+    def failed_checkpoint(times: int) -> CheckpointAborted:
         reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
         failure = CheckpointFailure(
             reason=reason, cause=cause, task_name="sink (1/1)", task_manager="tm-1", times=times, since_ms=0
         )
         return CheckpointAborted(job_id=JOB, checkpoint_id=times, reason=reason, timestamp_ms=0, failure=failure)
 
-    shown = lines([failed(times) for times in range(1, 13)])
+    shown = lines([failed_checkpoint(times) for times in range(1, 13)])
 
     text = "aborted: CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on tm-1: DiskFullError: No space left on device"
     assert shown[0] == f"   0.00 s  checkpoint 1 {text}"

@@ -89,11 +89,11 @@ def test_a_join_retains_few_rows_of_an_aligned_source(
     kept: list[int] = []
     add = IntervalSegments.add
 
-    def noted(segments: IntervalSegments[Any], segment: Any) -> None:
+    def record_size(segments: IntervalSegments[Any], segment: Any) -> None:
         add(segments, segment)
         kept.append(sum(each.rows for each in segments.live))
 
-    monkeypatch.setattr(IntervalSegments, "add", noted)
+    monkeypatch.setattr(IntervalSegments, "add", record_size)
 
     outcome = run(join_scenario(alignment))
 

@@ -93,11 +93,11 @@ def test_a_behaviour_may_delegate_to_handle_message(say: Callable[..., list[str]
 def test_become_refuses_an_invalid_behaviour(system: SeededSystem) -> None:
     errors: list[str] = []
 
-    async def waiting(_message: Message) -> None: ...
+    async def wait_for_message(_message: Message) -> None: ...
 
     class Confused(Actor):
         def pre_start(self) -> None:
-            for behaviour in ("second", waiting):
+            for behaviour in ("second", wait_for_message):
                 with pytest.raises(TypeError) as raised:
                     self.context.become(behaviour)  # type: ignore[arg-type]
                 errors.append(str(raised.value))

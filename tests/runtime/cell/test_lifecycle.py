@@ -160,7 +160,7 @@ def test_a_selection_resolves_to_the_current_incarnation(system: SeededSystem) -
 
 
 def test_ids_and_random_numbers_depend_on_the_seed_and_the_actor() -> None:
-    def made(seed: int, name: str) -> list[object]:
+    def ids_and_numbers(seed: int, name: str) -> list[object]:
         found: list[object] = []
         script = {
             "start": lambda context: found.extend(
@@ -172,9 +172,9 @@ def test_ids_and_random_numbers_depend_on_the_seed_and_the_actor() -> None:
             system.run_until_idle()
         return found
 
-    assert made(1, "a") == made(1, "a")
-    assert not set(made(1, "a")) & set(made(1, "b"))
-    assert not set(made(1, "a")) & set(made(2, "a"))
+    assert ids_and_numbers(1, "a") == ids_and_numbers(1, "a")
+    assert not set(ids_and_numbers(1, "a")) & set(ids_and_numbers(1, "b"))
+    assert not set(ids_and_numbers(1, "a")) & set(ids_and_numbers(2, "a"))
 
 
 def test_proxies_are_refused_with_the_equivalent_message(system: SeededSystem) -> None:

@@ -80,7 +80,7 @@ class Helper:
         self.context = owner.context
         self.timers = owner.context.timers
         self.owner = owner
-        self.count = 1
+        self.total = 1
 
 
 def instance_of(props: Props) -> Actor:
@@ -145,7 +145,7 @@ def test_the_context_and_live_arguments_of_props_are_not_state() -> None:
     state = describe(first)
 
     assert one_line(state).startswith(
-        "Keeper(helper=Helper(owner=<itself>, count=1), hooks={first: <outside>}, machine="
+        "Keeper(helper=Helper(owner=<itself>, total=1), hooks={first: <outside>}, machine="
     )
     assert digest(first) == digest(second)
 

@@ -70,7 +70,7 @@ class Owners:
     def rows(self, *numbers: int) -> DataFrame:
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").coalesce(1)
 
-    def seen(self) -> list[int]:
+    def visible_rows(self) -> list[int]:
         if not list(self.output.glob("part-*")):
             return []
         return sorted(read_table(self.output)["number"].to_pylist())
@@ -98,11 +98,11 @@ def test_a_woken_predecessor_publishes_no_file(owners: Owners) -> None:
         OwnershipLostError, match=r"this process was replaced as the owner of .* number 2 has continued"
     ):
         paused.commit(5)
-    before = owners.seen()
+    before = owners.visible_rows()
     owners.writer(owners.files, 2).restore(kept)
 
     assert before == []
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
@@ -115,7 +115,7 @@ def test_rows_staged_by_a_replaced_predecessor_stay_unpublished(owners: Owners) 
     with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
 
 
 def test_a_restarted_predecessor_deletes_no_file_of_its_successor(owners: Owners) -> None:
@@ -132,7 +132,7 @@ def test_a_restarted_predecessor_deletes_no_file_of_its_successor(owners: Owners
     StagingOwner(filesystem=owners.filesystem, root=root, number=1).delete()
     successor.commit(5)
 
-    assert owners.seen() == [4, 5]
+    assert owners.visible_rows() == [4, 5]
 
 
 def test_a_predecessor_replaced_before_its_rename_finds_no_file(
@@ -151,7 +151,7 @@ def test_a_predecessor_replaced_before_its_rename_finds_no_file(
     with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
 
 
 def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> None:
@@ -165,7 +165,7 @@ def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> 
     third = owners.writer(owners.files, 3)
     third.restore(kept)
 
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
@@ -181,7 +181,7 @@ def test_an_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Own
     owners.take_over(owners.files, 2)
     owners.writer(owners.files, 2).restore(kept)
 
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
@@ -198,7 +198,7 @@ def test_a_successor_job_finds_moved_files_and_leaves_no_folder(owners: Owners) 
     after.prepare_commit(6, after.stage(owners.rows(6)).names)
     after.commit(6)
 
-    assert owners.seen() == [4, 6]
+    assert owners.visible_rows() == [4, 6]
     assert list((owners.output / ".flykka-staging").iterdir()) == [Path(owners.staging(owners.files, job="after"))]
 
 
@@ -321,5 +321,5 @@ def test_a_new_owner_process_takes_over_staged_files(harness: Harness, owners: O
         paused.commit(5)
     second.close()
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
     assert len(owners.staged()) == 1

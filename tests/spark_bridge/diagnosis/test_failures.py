@@ -54,7 +54,7 @@ class HopelessError(ValueError):
     suppress_restarts = True
 
 
-def wrapped(cause: Exception) -> Exception:
+def operator_failure(cause: Exception) -> Exception:
     failed = OperatorFailedError("operator 'prices' (app.py:7)")
     failed.__cause__ = cause
     return failed
@@ -73,7 +73,7 @@ def of_worker(error: type[Exception]) -> PythonException:
         CheckpointFormatError("chk-4/1 was altered"),
         CheckpointStateMissingError("chk-4/1 is gone"),
         UnreadableStateError("operator 'prices'"),
-        wrapped(HopelessError("no")),
+        operator_failure(HopelessError("no")),
         of_worker(CheckpointFormatError),
         of_worker(HopelessError),
     ],
@@ -84,7 +84,7 @@ def test_an_unrecoverable_failure_suppresses_restarts(raised: Exception) -> None
     assert classify(serialized("stage 3", raised)) is ThrowableType.NON_RECOVERABLE
 
 
-@pytest.mark.parametrize("raised", [SinkError("no"), wrapped(ValueError("no")), of_worker(KeyError)], ids=repr)
+@pytest.mark.parametrize("raised", [SinkError("no"), operator_failure(ValueError("no")), of_worker(KeyError)], ids=repr)
 def test_a_recoverable_failure_does_not_suppress_restarts(raised: Exception) -> None:
     assert not serialized("stage 3", raised).suppress_restarts
 

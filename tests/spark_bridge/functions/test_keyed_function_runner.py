@@ -236,8 +236,7 @@ def test_states_of_several_types_are_separate_columns() -> None:
     kept = StateTable(Scripted(ValueStateDescriptor("last", "bigint"), ListStateDescriptor("all", "bigint")))
 
     for value in (1, 2):
-        # type: ignore[misc]
-        kept.process(scripted_row("a", lambda s, _, value=value: (s.last.update(value), s.all.add(value))))
+        kept.process(scripted_row("a", lambda s, _, value=value: (s.last.update(value), s.all.add(value))))  # type: ignore[misc]
 
     assert kept.entries["a"].values == {"last": 2, "all": [1, 2]}
 

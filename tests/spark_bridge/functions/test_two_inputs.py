@@ -81,7 +81,7 @@ def findings(states: OperatorStates | None = None) -> KeyedFunctionRunner:
     return runner
 
 
-def done(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
+def results_of(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
     """Process rows of these inputs for the key 'a' one after the other, and return the results."""
     emitted = runner.process(
         [NO_SLOT if number else 0 for number, _ in inputs],
@@ -228,7 +228,9 @@ def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
     runner, columns = findings(), StateColumns.empty(1, ["kept"])
     columns.event_timers[0] = [3]
 
-    assert done(runner, broadcast_state_reader(), put_rule("a", 1), put_rule("b", 2), broadcast_state_reader()) == [
+    assert results_of(
+        runner, broadcast_state_reader(), put_rule("a", 1), put_rule("b", 2), broadcast_state_reader()
+    ) == [
         [],
         None,
         None,
@@ -240,14 +242,14 @@ def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
 
 def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> None:
     first = findings()
-    done(first, put_rule("a", 1))
+    results_of(first, put_rule("a", 1))
     first.snapshot_state()
     before = first.lists
-    done(first, put_rule("b", 2))
+    results_of(first, put_rule("b", 2))
     first.snapshot_state()
 
-    assert done(findings(OperatorStates(before, is_restored=True)), broadcast_state_reader()) == [[("a", 1)]]
-    assert done(findings(OperatorStates(first.lists, is_restored=True)), broadcast_state_reader()) == [
+    assert results_of(findings(OperatorStates(before, is_restored=True)), broadcast_state_reader()) == [[("a", 1)]]
+    assert results_of(findings(OperatorStates(first.lists, is_restored=True)), broadcast_state_reader()) == [
         [("a", 1), ("b", 2)]
     ]
 
@@ -274,7 +276,7 @@ def test_operations_that_diverge_between_subtasks_or_need_a_key_are_refused(
     number: int, do: Any, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said) as raised:
-        done(findings(), (number, do))
+        results_of(findings(), (number, do))
 
     assert raised.value.__notes__[0].startswith(
         "flykka: in process_broadcast_element, at row" if number else "flykka: in process_element, at key 'a', row"

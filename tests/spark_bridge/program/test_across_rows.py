@@ -28,11 +28,11 @@ def latest(rows: DataFrame) -> DataFrame:
 
 
 def query(text: str) -> Function:
-    def asked(rows: DataFrame) -> DataFrame:
+    def run_query(rows: DataFrame) -> DataFrame:
         rows.createOrReplaceTempView("rows_of_a_batch")
         return rows.sparkSession.sql(text)
 
-    return asked
+    return run_query
 
 
 ROW_BY_ROW: dict[str, Function] = {

@@ -13,7 +13,7 @@ from flykka.spark_bridge.connectors.file.split_discovery import FolderTimes
 LONG_AGO = 1_000_000_000
 
 
-def noted(*folders: Path) -> FolderTimes:
+def times_of(*folders: Path) -> FolderTimes:
     times = FolderTimes()
     for folder in folders:
         times.record(str(folder))
@@ -39,7 +39,7 @@ def old_folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:
-    times = noted(old_folder)
+    times = times_of(old_folder)
     before = times.changed()
 
     (old_folder / "a").touch()
@@ -52,7 +52,7 @@ def test_a_file_in_any_of_the_folders_is_detected(old_folder: Path, tmp_path: Pa
     below.mkdir()
     os.utime(old_folder, (LONG_AGO, LONG_AGO))
     os.utime(below, (LONG_AGO, LONG_AGO))
-    times = noted(old_folder, below)
+    times = times_of(old_folder, below)
 
     (below / "a").touch()
 
@@ -60,7 +60,7 @@ def test_a_file_in_any_of_the_folders_is_detected(old_folder: Path, tmp_path: Pa
 
 
 def test_a_missing_folder_is_detected_once_it_exists(tmp_path: Path) -> None:
-    times = noted(tmp_path / "later")
+    times = times_of(tmp_path / "later")
     before = times.changed()
 
     (tmp_path / "later").mkdir()
@@ -71,7 +71,7 @@ def test_a_missing_folder_is_detected_once_it_exists(tmp_path: Path) -> None:
 def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = LONG_AGO * 1_000_000_000
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
-    times = noted(old_folder)
+    times = times_of(old_folder)
     at_once = times.changed()
 
     now_ns += 21_000_000
@@ -80,7 +80,7 @@ def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, m
 
 
 def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
-    times = noted(old_folder)
+    times = times_of(old_folder)
     (old_folder / "a").touch()
 
     times.clear()
@@ -91,7 +91,7 @@ def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
 def test_a_file_counts_as_growing_until_it_is_unmodified_for_a_moment(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, file = noted(), old_folder / "a"
+    times, file = times_of(), old_folder / "a"
     file.touch()
     now_ns = file.stat().st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
@@ -106,7 +106,7 @@ def test_a_file_counts_as_growing_until_it_is_unmodified_for_a_moment(
 def test_a_file_renamed_or_dated_after_writing_does_not_count_as_growing(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, file = noted(), old_folder / "a"
+    times, file = times_of(), old_folder / "a"
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
     now_ns = file.stat().st_mtime_ns
@@ -118,7 +118,7 @@ def test_a_file_renamed_or_dated_after_writing_does_not_count_as_growing(
 def test_files_after_a_growing_file_wait_and_earlier_ones_do_not(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = noted()
+    times = times_of()
     before, grows, behind = (str(old_folder / name) for name in "cba")
     touch_later(before, written_before_it_came=True)
     touch_later(grows, written_before_it_came=False)

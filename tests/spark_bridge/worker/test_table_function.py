@@ -103,11 +103,11 @@ def test_omitted_keys_are_unchanged_and_null_states_are_deleted() -> None:
 def test_pandas_frames_keep_integers_in_both_directions() -> None:
     large = 2**60 + 1
 
-    def kept(rows: Any, state: Any) -> tuple[Any, Any]:
+    def count_rows(rows: Any, state: Any) -> tuple[Any, Any]:
         assert str(state["n"].dtype) == "Int64"
         return rows[["user"]].assign(n=1), state.assign(n=state["n"] + 1)
 
-    processed = process(kept, frames=Frames.PANDAS, counts=(large, None, 6))
+    processed = process(count_rows, frames=Frames.PANDAS, counts=(large, None, 6))
 
     assert processed.state["n"].to_pylist() == [large + 1, None, 7]
     assert processed.rows.schema == OUTPUT

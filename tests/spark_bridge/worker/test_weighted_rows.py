@@ -125,7 +125,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
 
 
-def joined(content: Counter[Row], kind: JoinKind) -> Counter[tuple[Any, ...]]:
+def join_of(content: Counter[Row], kind: JoinKind) -> Counter[tuple[Any, ...]]:
     """Return the join of two multisets, computed row by row."""
     results = Counter[tuple[Any, ...]]()
     lefts = [row for row in content.elements() if row[1] == 0]
@@ -165,7 +165,7 @@ def test_the_summed_changes_of_a_join_equal_the_join_of_the_sums(
         for changed, weight in batch:
             content[changed] += weight
 
-        assert +results == joined(content, kind)
+        assert +results == join_of(content, kind)
         assert not -results
 
 

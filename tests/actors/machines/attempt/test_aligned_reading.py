@@ -35,7 +35,7 @@ def reader(**vertex: Any) -> Harness:
     return source(watermark_alignment=ALIGNMENT, watermark_delay_ms=0, **vertex)
 
 
-def reported(effects: list[TaskEffect]) -> list[int]:
+def reported_event_times(effects: list[TaskEffect]) -> list[int]:
     return [each.watermark_ms for each in to_job_master(effects) if isinstance(each, ReportedWatermark)]
 
 
@@ -69,15 +69,15 @@ def test_an_aligned_source_reports_its_event_time_at_start_and_on_change() -> No
     task.feed(splits("a"), finished(0, event_time_max=1_001))
     moved = task.feed(DUE)
 
-    assert (reported(started), timers(started)) == ([WATERMARK_MIN], [100])
-    assert (reported(unchanged), timers(unchanged)) == ([], [100])
-    assert (reported(moved), timers(moved)) == ([1_000], [100])
+    assert (reported_event_times(started), timers(started)) == ([WATERMARK_MIN], [100])
+    assert (reported_event_times(unchanged), timers(unchanged)) == ([], [100])
+    assert (reported_event_times(moved), timers(moved)) == ([1_000], [100])
 
 
 def test_a_source_without_an_alignment_group_reports_no_event_time() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, watermark_delay_ms=0))
 
-    assert reported(task.feed(StartTask(), ChainOpened())) == []
+    assert reported_event_times(task.feed(StartTask(), ChainOpened())) == []
 
 
 def test_an_aligned_source_reads_while_it_has_no_bound() -> None:
@@ -127,5 +127,5 @@ def test_an_aligned_source_reports_once_that_it_has_read_everything() -> None:
     ended = task.feed(align_watermark(2_000), finished(1), finished(2), NO_MORE)
     after = task.feed(DUE)
 
-    assert reported(ended) == [WATERMARK_MAX]
-    assert (reported(after), timers(after)) == ([], [])
+    assert reported_event_times(ended) == [WATERMARK_MAX]
+    assert (reported_event_times(after), timers(after)) == ([], [])

@@ -18,7 +18,7 @@ PRODUCER, READER = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job
 A = BatchId("a")
 
 
-def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> BatchHolders[str]:
+def holders_with(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> BatchHolders[str]:
     made: BatchHolders[str] = BatchHolders()
     for name in names:
         made.put(BatchId(name), f"rows of {name}", producer=PRODUCER, address=address, holder=holder)
@@ -26,7 +26,7 @@ def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> Batc
 
 
 def test_a_batch_is_freed_by_its_last_holder() -> None:
-    batches = held("a")
+    batches = holders_with("a")
     batches.claim(A, READER)
     batches.hold([A], f"{READER} checkpoint 1")
 
@@ -37,14 +37,14 @@ def test_a_batch_is_freed_by_its_last_holder() -> None:
 
 
 def test_a_batch_being_read_is_not_freed_with_unread_batches() -> None:
-    batches = held("a")
+    batches = holders_with("a")
     batches.claim(A, READER)
 
     assert batches.release([A]) == {}
 
 
 def test_a_freed_batch_cannot_be_claimed_or_held() -> None:
-    batches = held("a")
+    batches = holders_with("a")
     batches.release([A])
 
     with pytest.raises(UnknownBatchError, match="batch a was released"):
@@ -55,7 +55,7 @@ def test_a_freed_batch_cannot_be_claimed_or_held() -> None:
 
 @pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
 def test_the_output_of_an_attempt_is_retained_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
-    batches = held("sent", address=THERE)
+    batches = holders_with("sent", address=THERE)
 
     batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)
 
@@ -63,7 +63,7 @@ def test_the_output_of_an_attempt_is_retained_unless_it_was_cancelled(is_cancell
 
 
 def test_an_ending_attempt_releases_its_own_and_in_flight_batches() -> None:
-    batches = held("to it")
+    batches = holders_with("to it")
     batches.put(BatchId("its state"), "", producer=READER, holder=f"{READER} state")
     batches.put(BatchId("another's"), "", producer=READER, holder=f"{READER}0 state")
 
@@ -73,7 +73,7 @@ def test_an_ending_attempt_releases_its_own_and_in_flight_batches() -> None:
 
 
 def test_a_retained_batch_is_readable_until_its_partition_is_released() -> None:
-    batches = held("a", holder=KEPT)
+    batches = holders_with("a", holder=KEPT)
     batches.claim(A, READER)
     batches.release([A], READER)
 

@@ -46,7 +46,7 @@ FOLDER = ExclusiveStateHandle(path="in-flight", size_bytes=0)
 REQUEST = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
 
 
-def kept(effects: list[TaskEffect]) -> list[WatermarkState]:
+def checkpointed_watermarks(effects: list[TaskEffect]) -> list[WatermarkState]:
     """Return the watermarks in an acknowledged snapshot."""
     acknowledged = [each for each in to_job_master(effects) if isinstance(each, AcknowledgeCheckpoint)]
     assert acknowledged, effects
@@ -81,7 +81,7 @@ def test_the_watermark_of_an_unprocessed_batch_belongs_to_the_next_checkpoint() 
 
     effects = task.feed(finished(0, event_time_max=1000), finished(1), durable(1))
 
-    assert kept(effects) == [at(899)]
+    assert checkpointed_watermarks(effects) == [at(899)]
 
 
 def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> None:
@@ -90,14 +90,14 @@ def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> No
 
     effects = task.feed(finished(0), finished(1), durable(1))
 
-    assert kept(effects) == [at(500)]
+    assert checkpointed_watermarks(effects) == [at(500)]
 
 
 def test_a_drained_task_checkpoints_no_watermark() -> None:
     task = source()
     task.feed(splits("a"), finished(0, event_time_max=1000), trigger(1, drain=True))
 
-    assert kept(task.feed(finished(1), durable(1))) == []
+    assert checkpointed_watermarks(task.feed(finished(1), durable(1))) == []
 
 
 def test_a_restored_source_sends_its_watermark_before_its_rows() -> None:
@@ -121,7 +121,7 @@ def test_every_watermark_generator_resumes_from_its_watermark(vertex: dict[str, 
 
     checkpointed = task.feed(trigger(2), finished(0), durable(2))
 
-    assert (down(first), kept(checkpointed)) == ([Watermark(timestamp_ms=899)], [at(899)])
+    assert (down(first), checkpointed_watermarks(checkpointed)) == ([Watermark(timestamp_ms=899)], [at(899)])
 
 
 def test_a_restored_quiet_source_advances_with_the_clock_without_reading() -> None:
@@ -178,7 +178,7 @@ def test_an_unaligned_snapshot_contains_the_processed_watermark() -> None:
     task.arrive(0, overtaking)
     effects = task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    assert kept(
+    assert checkpointed_watermarks(
         [
             *effects,
             *task.feed(ChannelStateWritten(checkpoint_id=1, folders=(FOLDER,))),

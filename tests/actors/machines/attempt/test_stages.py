@@ -225,7 +225,7 @@ def test_an_attempt_completes_its_pending_work_before_it_finishes() -> None:
 
     assert CloseChain(cancel=False) not in before + stage
     assert closing[-1] == CloseChain(cancel=False)
-    assert ended(closed) == [ExecutionState.FINISHED]
+    assert reported_states(closed) == [ExecutionState.FINISHED]
 
 
 def test_a_cancelled_attempt_waits_only_for_the_chain_to_close() -> None:
@@ -237,7 +237,7 @@ def test_a_cancelled_attempt_waits_only_for_the_chain_to_close() -> None:
 
     assert cancelled == [CancelWork(), CloseChain(cancel=True)]
     assert to_bridge(late) == []
-    assert ended(closed) == [ExecutionState.CANCELED]
+    assert reported_states(closed) == [ExecutionState.CANCELED]
 
 
 def test_an_engine_that_cannot_continue_fails_the_attempt_once() -> None:
@@ -253,17 +253,17 @@ def test_an_engine_failure_while_closing_is_ignored() -> None:
     task.feed(CheckpointCommitted(checkpoint_id=1), finished(2), durable(2))
 
     assert to_bridge(task.feed(EngineFailed(cause=BOOM))) == []
-    assert ended(task.feed(ChainClosed())) == [ExecutionState.FINISHED]
+    assert reported_states(task.feed(ChainClosed())) == [ExecutionState.FINISHED]
 
 
 def test_a_chain_that_cannot_be_closed_fails_the_attempt() -> None:
     task = finishing()
     task.feed(CheckpointCommitted(checkpoint_id=1), finished(2), durable(2))
 
-    assert ended(task.refuse(CloseChain)) == [ExecutionState.FAILED]
+    assert reported_states(task.refuse(CloseChain)) == [ExecutionState.FAILED]
 
 
-def ended(effects: Any) -> list[ExecutionState]:
+def reported_states(effects: Any) -> list[ExecutionState]:
     return [each.state.state for each in to_job_master(effects) if isinstance(each, UpdateTaskExecutionState)]
 
 

@@ -96,7 +96,7 @@ def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> W
     return WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
 
 
-def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
+def channel_state_written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
     return ChannelStateWritten(checkpoint_id=checkpoint_id, folders=(FOLDER,) * parts)
 
 
@@ -141,7 +141,7 @@ def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> No
     task.feed(finished(0), finished(1), finished(2))
 
     early = task.feed(durable(1))
-    effects = task.feed(written(1))
+    effects = task.feed(channel_state_written(1))
 
     assert to_job_master(early) == []
     [acknowledged] = to_job_master(effects)
@@ -321,7 +321,7 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
 
     task.now += 201
     effects = task.feed(finished(1))
-    early, late = task.feed(durable(1)), task.feed(written(1))
+    early, late = task.feed(durable(1)), task.feed(channel_state_written(1))
 
     assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
     assert write(1, outputs="rows") in to_bridge(early)
@@ -329,7 +329,7 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
     assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
 
 
-def waiting() -> Harness:
+def source_with_waiting_barrier() -> Harness:
     """Return a source whose aligned barrier waits after a batch for which no reader has room."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
@@ -340,12 +340,12 @@ def waiting() -> Harness:
 
 
 def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
-    task = waiting()
+    task = source_with_waiting_barrier()
     sent = task.feed(finished(2), durable(1))
     task.now += 201
 
     effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
-    acknowledged = task.feed(written(1))
+    acknowledged = task.feed(channel_state_written(1))
 
     assert StartTimer(key="alignment", delay_ms=201, message=AlignmentTimeoutDue(checkpoint_id=1)) in sent
     assert down(sent) == []
@@ -358,13 +358,13 @@ def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
 
 
 def test_a_barrier_sent_before_the_alignment_timeout_overtakes_no_data() -> None:
-    task = waiting()
+    task = source_with_waiting_barrier()
     task.feed(finished(2), durable(1))
 
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
     task.now += 201
     late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
-    [acknowledgement] = to_job_master(task.feed(written(1, parts=0)))
+    [acknowledgement] = to_job_master(task.feed(channel_state_written(1, parts=0)))
 
     assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
     assert to_bridge(left) == [write(1)]
@@ -375,7 +375,7 @@ def test_a_barrier_sent_before_the_alignment_timeout_overtakes_no_data() -> None
 
 
 def test_the_barrier_of_an_aborted_checkpoint_does_not_overtake() -> None:
-    task = waiting()
+    task = source_with_waiting_barrier()
     task.feed(finished(2))
     task.feed(aborted(1))
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))

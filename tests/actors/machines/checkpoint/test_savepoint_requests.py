@@ -45,7 +45,7 @@ RUNNING = JobMoved(status=JobStatus.RUNNING)
 FAILING = JobMoved(status=JobStatus.FAILING, cause=CAUSE)
 
 
-def wanted(request_id: str = "s") -> SavepointRequested:
+def savepoint_requested(request_id: str = "s") -> SavepointRequested:
     return SavepointRequested(request_id=request_id, directory="/savepoints")
 
 
@@ -91,7 +91,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
 
 
 def test_a_savepoint_gets_a_folder_and_is_reported_to_its_client() -> None:
-    requests, made = after(RUNNING, wanted())
+    requests, made = after(RUNNING, savepoint_requested())
     begun = requests.handle(location())
     answered = requests.handle(savepoint_completed())
 
@@ -143,7 +143,7 @@ def test_a_draining_stop_is_sent_when_its_folder_exists() -> None:
 
 
 def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
-    _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
+    _, followed = after(RUNNING, savepoint_requested(), location(), savepoint_failed())
 
     match followed:
         case [RefuseSnapshot(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
@@ -153,7 +153,7 @@ def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
 
 
 def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> None:
-    requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
+    requests, refused = after(RUNNING, savepoint_requested("a"), savepoint_requested("b"), location("b"), FAILING)
     late = requests.handle(location("a"))
 
     assert [effect.request_id for effect in refused if isinstance(effect, RefuseSnapshot)] == ["a"]
@@ -242,7 +242,7 @@ def test_every_request_is_either_pending_or_answered_once(news: list[SavepointEv
 
     said = [
         effect
-        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop_wanted(), *news)
+        for event in (savepoint_requested("a"), savepoint_requested("b"), checkpoint_wanted(), stop_wanted(), *news)
         for effect in requests.handle(event)
     ]
 
@@ -255,7 +255,7 @@ def test_savepoints_and_stops_are_refused_for_a_batch_job() -> None:
     requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 
-    (no_savepoint,) = requests.handle(wanted())
+    (no_savepoint,) = requests.handle(savepoint_requested())
     (no_checkpoint,) = requests.handle(checkpoint_wanted())
     (no_stop,) = requests.handle(stop_wanted(directory=None))
 

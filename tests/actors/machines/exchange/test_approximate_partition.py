@@ -36,7 +36,7 @@ def reconnect(output: ResultPartition, credit: int = 9) -> list[PartitionEffect]
     return effects
 
 
-def released(effects: list[PartitionEffect]) -> list[str]:
+def released_batches(effects: list[PartitionEffect]) -> list[str]:
     return [effect.batch.batch_id for effect in effects if isinstance(effect, ReleaseBatch)]
 
 
@@ -59,7 +59,7 @@ def test_the_next_reader_starts_after_the_lost_in_flight_batches() -> None:
     lost = reconnect(output)
     following = output.add_batch(batch_ref("next"))
 
-    assert released(lost) == ["sent", "waiting"]
+    assert released_batches(lost) == ["sent", "waiting"]
     assert buffers_for_next_reader(lost) == []
     assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
@@ -102,7 +102,7 @@ def test_a_failed_reader_frees_a_full_output_without_affecting_other_readers() -
             output.add_batch(batch_ref(f"{number}{name}", subpartition=number))
     was_available = output.is_available
 
-    lost = released(reconnect(output))
+    lost = released_batches(reconnect(output))
 
     assert not was_available
     assert len(lost) == 10
@@ -141,7 +141,7 @@ def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
 
     lost = reconnect(output)
 
-    assert released(lost) == ["for the first"]
+    assert released_batches(lost) == ["for the first"]
 
 
 def test_a_reader_that_has_cancelled_is_replaced_by_the_next_one() -> None:
@@ -152,7 +152,7 @@ def test_a_reader_that_has_cancelled_is_replaced_by_the_next_one() -> None:
     (ignored,) = output.cancel(0)
 
     assert isinstance(ignored, Ignore)
-    assert released(reconnect(output)) == ["waiting"]
+    assert released_batches(reconnect(output)) == ["waiting"]
 
 
 def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
@@ -162,4 +162,4 @@ def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
     effects = output.request(0, 2, CONSUMER)
 
     assert buffers_sent(effects) == [batch_ref("early")]
-    assert released(effects) == []
+    assert released_batches(effects) == []

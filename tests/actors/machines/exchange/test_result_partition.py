@@ -47,7 +47,7 @@ def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition
     )
 
 
-def waiting(backlog: int) -> Tell[Ref]:
+def backlog_announcement(backlog: int) -> Tell[Ref]:
     return Tell(
         to=CONSUMER,
         message=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
@@ -122,7 +122,7 @@ def test_new_waiting_data_is_announced_once() -> None:
 
     effects = [output.add_batch(batch_ref(name)) for name in ("a", "b", "c")]
 
-    assert effects == [[waiting(1)], [], []]
+    assert effects == [[backlog_announcement(1)], [], []]
 
 
 def test_data_that_waits_again_is_announced_again() -> None:
@@ -134,7 +134,7 @@ def test_data_that_waits_again_is_announced_again() -> None:
 
     second = output.add_batch(batch_ref("c"))
 
-    assert first == second == [waiting(1)]
+    assert first == second == [backlog_announcement(1)]
 
 
 def test_a_batch_is_sent_to_its_subpartition_and_an_event_to_all() -> None:

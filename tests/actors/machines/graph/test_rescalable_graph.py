@@ -38,7 +38,7 @@ class Rescaled(Running):
     def statuses(self) -> list[JobStatus]:
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
-    def asked(self) -> list[tuple[str, int, int]]:
+    def requested_attempts(self) -> list[tuple[str, int, int]]:
         """Return the vertex, subtask index and attempt number of each attempt in the last slot request."""
         return [vertex_subtask_and_number(each.attempt, JOB) for each in self.effects_of(RequestSlots)[-1].requests]
 
@@ -71,13 +71,13 @@ def test_attempt_numbers_continue_even_for_removed_subtasks() -> None:
 
     running.rescale(1, 1)
     running.report_all(ExecutionState.CANCELED)
-    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    assert running.requested_attempts() == [(SOURCE, 0, 1), (SINK, 0, 1)]
     running.restore()
     running.give_slots()
     running.rescale(2, 2)
     running.report_all(ExecutionState.CANCELED)
 
-    assert running.asked() == [(SOURCE, 0, 2), (SOURCE, 1, 1), (SINK, 0, 2), (SINK, 1, 0)]
+    assert running.requested_attempts() == [(SOURCE, 0, 2), (SOURCE, 1, 1), (SINK, 0, 2), (SINK, 1, 0)]
 
 
 def test_a_job_without_tasks_starts_with_the_new_parallelism() -> None:
@@ -87,7 +87,7 @@ def test_a_job_without_tasks_starts_with_the_new_parallelism() -> None:
     running.schedule()
 
     assert running.statuses() == [JobStatus.RUNNING]
-    assert len(running.asked()) == 6
+    assert len(running.requested_attempts()) == 6
 
 
 def test_a_restarting_job_restarts_with_the_new_parallelism() -> None:
@@ -101,7 +101,7 @@ def test_a_restarting_job_restarts_with_the_new_parallelism() -> None:
     assert running.effects_of(GraphRescaled) == []
     running.pass_pauses()
 
-    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    assert running.requested_attempts() == [(SOURCE, 0, 1), (SINK, 0, 1)]
     assert running.graph.number_of_restarts == 1
 
 
@@ -118,7 +118,7 @@ def test_an_attempt_that_fails_or_finishes_during_cancellation_is_cancelled() ->
 
     assert running.effects_of(RestartScheduled) == []
     assert running.statuses()[-1] is JobStatus.RUNNING
-    assert len(running.asked()) == 2
+    assert len(running.requested_attempts()) == 2
 
 
 def test_a_global_failure_during_a_rescale_restarts_the_rescaled_job_with_delay() -> None:
@@ -133,7 +133,7 @@ def test_a_global_failure_during_a_rescale_restarts_the_rescaled_job_with_delay(
     running.pass_pauses()
 
     assert len(running.effects_of(GraphRescaled)) == 1
-    assert len(running.asked()) == 2
+    assert len(running.requested_attempts()) == 2
 
 
 def test_a_job_cancelled_during_a_rescale_starts_no_tasks() -> None:

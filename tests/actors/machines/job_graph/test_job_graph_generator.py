@@ -223,7 +223,7 @@ def checkpointed(uid: str) -> StreamNode:
     return replace(node(uid), state_schema=StateSchema(operator_state=(held,)))
 
 
-def shown(uid: str) -> StreamNode:
+def console_sink(uid: str) -> StreamNode:
     return node(uid, OperatorKind.SINK)
 
 
@@ -232,9 +232,9 @@ def shown(uid: str) -> StreamNode:
     [
         (program("in > w, w > out", window_node("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
         (program("in > w, w > f, f > out", window_node("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > out", window_node("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
+        (program("in > w, w > out", window_node("w"), console_sink("out"), keys="w"), FiringMode.ON_WATERMARK),
         (
-            program("in > w, w > a, w > b", window_node("w"), published("a"), shown("b"), keys="w"),
+            program("in > w, w > a, w > b", window_node("w"), published("a"), console_sink("b"), keys="w"),
             FiringMode.ON_WATERMARK,
         ),
         (

@@ -31,7 +31,7 @@ def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = Non
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
-def folded(*heard: tuple[int, Message]) -> JobDetails:
+def details_after_messages(*heard: tuple[int, Message]) -> JobDetails:
     """Return the details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
@@ -47,8 +47,8 @@ def test_rows_since_the_last_checkpoint_count_as_reread_after_a_restart() -> Non
         (3_000, source_metrics(400)),
     )
 
-    running = folded(*before)
-    restarted = folded(*before, (4_000, source_metrics(60, number=1)))
+    running = details_after_messages(*before)
+    restarted = details_after_messages(*before, (4_000, source_metrics(60, number=1)))
 
     assert running.vertices[0].rows_read_again == 0
     # The checkpoint was triggered at 2,100, so it has at least 250 rows.
@@ -57,7 +57,7 @@ def test_rows_since_the_last_checkpoint_count_as_reread_after_a_restart() -> Non
 
 
 def test_without_a_checkpoint_all_rows_are_reread_after_each_restart() -> None:
-    details = folded(
+    details = details_after_messages(
         (1_000, source_metrics(100)), (2_000, source_metrics(70, number=1)), (3_000, source_metrics(30, number=2))
     )
 
@@ -67,7 +67,9 @@ def test_without_a_checkpoint_all_rows_are_reread_after_each_restart() -> None:
 def test_a_savepoint_does_not_reduce_the_rows_reread_after_a_restart() -> None:
     taken = replace(checkpoint_completed(1, at=2_000), is_retained=False)
 
-    details = folded((1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1)))
+    details = details_after_messages(
+        (1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1))
+    )
 
     assert details.vertices[0].rows_read_again == 100
 
@@ -75,8 +77,10 @@ def test_a_savepoint_does_not_reduce_the_rows_reread_after_a_restart() -> None:
 def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None:
     before = (1_000, metrics(rows_published=300, rows_staged=40))
 
-    running = folded(before)
-    restarted = folded(before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7)))
+    running = details_after_messages(before)
+    restarted = details_after_messages(
+        before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7))
+    )
 
     assert (running.vertices[1].rows_published, running.vertices[1].rows_staged) == (300, 40)
     assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
@@ -85,7 +89,9 @@ def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None
 def test_throughput_includes_all_source_rows_since_the_start_of_the_job() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
-    details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))
+    details = details_after_messages(
+        (1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999))
+    )
 
     assert details.throughput.values == (50.0, 200.0)
 
@@ -93,7 +99,7 @@ def test_throughput_includes_all_source_rows_since_the_start_of_the_job() -> Non
 def test_late_reports_of_a_replaced_attempt_are_not_counted() -> None:
     begun = status(JobStatus.RUNNING)
 
-    details = folded(
+    details = details_after_messages(
         (0, begun), (100, source_metrics(50)), (200, source_metrics(10, number=1)), (300, source_metrics(90))
     )
 
@@ -104,8 +110,8 @@ def test_the_lag_is_the_maximum_over_vertices_and_ends_with_event_time() -> None
     begun = status(JobStatus.RUNNING)
     first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
-    running = folded((0, begun), *first)
-    ended = folded((0, begun), *first, (2_500, source_metrics(3, watermark_ms=WATERMARK_MAX)))
+    running = details_after_messages((0, begun), *first)
+    ended = details_after_messages((0, begun), *first, (2_500, source_metrics(3, watermark_ms=WATERMARK_MAX)))
 
     assert running.watermark_lag.values == (100.0, 500.0)
     assert ended.watermark_lag.values == (100.0, 500.0, None)

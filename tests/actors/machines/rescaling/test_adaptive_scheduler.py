@@ -73,7 +73,7 @@ class Scheduling:
     def effects_of(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
-    def sent(self, kind: type[E]) -> list[E]:
+    def sent_messages(self, kind: type[E]) -> list[E]:
         messages = [effect.message for effect in self.effects_of(Tell)]
         return [message for message in messages if isinstance(message, kind)]
 
@@ -82,11 +82,11 @@ class Scheduling:
 
     def rescales(self) -> list[Rescale]:
         """The latest reports of each rescale, in order."""
-        last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
+        last = {each.rescale.rescale_id: each.rescale for each in self.sent_messages(RescaleChanged)}
         return list(last.values())
 
     def answer(self, *, is_complete: bool) -> list[RescalingEffect]:
-        asked = self.sent(CheckpointRequest)[-1]
+        asked = self.sent_messages(CheckpointRequest)[-1]
         return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
 
 
@@ -129,7 +129,7 @@ def test_the_completion_of_an_earlier_request_is_ignored() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
-    outdated = scheduling.sent(CheckpointRequest)[-1]
+    outdated = scheduling.sent_messages(CheckpointRequest)[-1]
 
     scheduling.tell(events.RequirementsChanged(requirements=require(4)), events.SlotsCounted(slots=9))
     scheduling.tell(events.CheckpointAnswered(request_id=outdated.request_id, is_complete=True))
@@ -246,6 +246,6 @@ def test_under_any_events_each_rescale_ends_once_within_bounds(adaptive: bool, h
         scheduling.now += 1_000
         scheduling.tell(event)
 
-    ended = [each.rescale.rescale_id for each in scheduling.sent(RescaleChanged) if each.rescale.reason]
+    ended = [each.rescale.rescale_id for each in scheduling.sent_messages(RescaleChanged) if each.rescale.reason]
     assert len(ended) == len(set(ended))
     assert all(1 <= target <= 6 for target in scheduling.targets())

@@ -128,7 +128,7 @@ def test_each_keyed_row_is_restored_only_by_its_key_groups_owner(producers: int,
 def test_in_flight_data_of_two_inputs_is_restored_once_per_key_group(readers: int) -> None:
     """Two streams of different parallelisms have the same reader, and rows of both are in flight."""
 
-    def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
+    def state_of_operator(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
         channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)
         return OperatorSubtaskState(operator_id=OperatorId(name), input_channels=channels)
 
@@ -138,7 +138,10 @@ def test_in_flight_data_of_two_inputs_is_restored_once_per_key_group(readers: in
             OperatorSubtaskState(operator_id=OperatorId("left")),
         ),
         right=(replace(leaving("right", 0), operator_id=OperatorId("right")),),
-        reader=(held("reader", (0, "first-0"), (1, "second-0")), held("reader", (1, "second-1"))),
+        reader=(
+            state_of_operator("reader", (0, "first-0"), (1, "second-0")),
+            state_of_operator("reader", (1, "second-1")),
+        ),
     )
     reader = vertex("reader", readers, reads=("left", "right"), ship_strategy=ShipStrategy.HASH)
 

@@ -17,7 +17,7 @@ def bounds(closed_to_ms: int | None, emitted_to_ms: int | None) -> ResultBounds:
     return ResultBounds(closed_to_ms=closed_to_ms, emitted_to_ms=emitted_to_ms)
 
 
-def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
+def state_with_bounds(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
     """Return a state with one handle for each of these bounds."""
     handles = [
         SharedStateHandle(state_id=str(number), path=str(number), rows=1, size_bytes=1, key_groups=ALL)
@@ -38,7 +38,7 @@ def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
 def test_bounds_are_decoded_as_they_were_encoded() -> None:
     of_handles = (bounds(10, 20), bounds(15, 20), bounds(10, 30), bounds(10, 10), bounds(25, 40))
 
-    read = restored_keyed_state([taken(bounds(10, 20), *of_handles)])
+    read = restored_keyed_state([state_with_bounds(bounds(10, 20), *of_handles)])
 
     assert read.bounds == bounds(10, 20)
     assert tuple(part.bounds for part in read.parts[""]) == of_handles
@@ -46,7 +46,7 @@ def test_bounds_are_decoded_as_they_were_encoded() -> None:
 
 @pytest.mark.parametrize("bound", [None, 20])
 def test_results_emitted_only_once_are_recorded_in_the_original_format(bound: int | None) -> None:
-    state = taken(bounds(bound, bound), bounds(bound, bound), bounds(30, 30))
+    state = state_with_bounds(bounds(bound, bound), bounds(bound, bound), bounds(30, 30))
 
     noted = decode(state.keyed_state)
 
@@ -56,7 +56,7 @@ def test_results_emitted_only_once_are_recorded_in_the_original_format(bound: in
 
 
 def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
-    pieces = (taken(bounds(10, 20), bounds(10, 20)), taken(bounds(15, 30), bounds(15, 30)))
+    pieces = (state_with_bounds(bounds(10, 20), bounds(10, 20)), state_with_bounds(bounds(15, 30), bounds(15, 30)))
 
     read = restored_keyed_state(pieces)
 
@@ -65,13 +65,15 @@ def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
 
 
 def test_state_of_a_subtask_without_results_leaves_all_results_open() -> None:
-    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 20)), taken(bounds(None, None), bounds(None, None))])
+    read = restored_keyed_state(
+        [state_with_bounds(bounds(10, 20), bounds(10, 20)), state_with_bounds(bounds(None, None), bounds(None, None))]
+    )
 
     assert read.bounds == bounds(None, None)
 
 
 def test_rows_of_emitted_results_are_dropped_if_results_are_emitted_only_once() -> None:
-    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
+    read = restored_keyed_state([state_with_bounds(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
 
     assert read.bounds == bounds(20, 20)
     assert [part.bounds.closed_to_ms for part in read.parts[""]] == [30, 25]

@@ -126,7 +126,7 @@ def counts(schema: StateSchema) -> JobVertex:
     return replace(plain, operators=(replace(plain.operators[0], state_schema=schema),))
 
 
-def stored(schema: StateSchema) -> CompletedCheckpoint:
+def checkpoint_with_schema(schema: StateSchema) -> CompletedCheckpoint:
     (operator,) = chained_vertex("v", "counts").operators
     noted = OperatorMetadata(
         operator_id=operator.operator_id,
@@ -158,8 +158,8 @@ def part_of(snapshot: TaskStateSnapshot) -> StatePart:
 def test_state_of_an_older_schema_is_assigned_and_rewritten() -> None:
     wider = replace(TOTALS, columns="`sum(amount)` bigint, rows bigint")
 
-    same = assign(stored(TOTALS), [counts(TOTALS)]).states[JobVertexId("v"), 0]
-    changed = assign(stored(TOTALS), [counts(wider)]).states[JobVertexId("v"), 0]
+    same = assign(checkpoint_with_schema(TOTALS), [counts(TOTALS)]).states[JobVertexId("v"), 0]
+    changed = assign(checkpoint_with_schema(TOTALS), [counts(wider)]).states[JobVertexId("v"), 0]
 
     as_it_was, to_be_read = part_of(same), part_of(changed)
     assert (as_it_was.written_as, to_be_read.written_as) == (None, TOTALS)

@@ -246,10 +246,10 @@ def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPa
     launch = Launch(LaunchOptions(values=parsed(arguments)))
     options = launch.environment_options()
     options.set_options({name: said[PROGRAM]} if PROGRAM in levels else {}, "configuration")
-    return observed(name, launch, options)
+    return observed_value(name, launch, options)
 
 
-def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
+def observed_value(name: str, launch: Launch, options: EnvironmentOptions) -> object:
     if (sets := OPTIONS[name].meaning.sets) is not None:
         settings = launch.overridden(options.with_defaults(JobSettings()), options.overrides)
         checkpointing = settings.checkpointing

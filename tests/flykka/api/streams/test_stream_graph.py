@@ -178,29 +178,29 @@ def test_both_parts_of_a_split_stream_are_chained(spark: SparkSession) -> None:
     assert [operator.input_operator for operator in vertex.operators] == [None, 0, 0, 1, 2]
 
 
-def _aggregated(stream: DataStream) -> None:
+def _aggregate_windows(stream: DataStream) -> None:
     stream.where("price > 1").key_by("auction").window(HOURS).aggregate(F.count("*").alias("n")).uid("end")
 
 
-def _appended(stream: DataStream) -> None:
+def _append_to_files(stream: DataStream) -> None:
     stream.where("price > 1").sink_to(FileSink.parquet("/dear"))
 
 
-def _met(stream: DataStream) -> None:
+def _join_intervals(stream: DataStream) -> None:
     other = stream.where("price > 1").key_by("bidder")
     stream.key_by("auction").interval_join(other).between("0s", "1s").select("left.price").uid("end")
 
 
-def _reduced(stream: DataStream) -> None:
+def _reduce_by_key(stream: DataStream) -> None:
     stream.where("price > 1").key_by("auction").reduce(lambda first, last: last).uid("end")
 
 
-def _printed(stream: DataStream) -> None:
+def _print_to_console(stream: DataStream) -> None:
     stream.select("price").sink_to(ConsoleSink())
 
 
 def _aggregated_and_without_duplicates(stream: DataStream) -> None:
-    _aggregated(stream)
+    _aggregate_windows(stream)
     stream.drop_duplicates("bidder").uid("first")
 
 
@@ -218,11 +218,11 @@ class Rates(RichFunction):
 @pytest.mark.parametrize(
     ("verbs", "ordered"),
     [
-        (_aggregated, False),
-        (_appended, False),
-        (_met, False),
-        (_reduced, True),
-        (_printed, True),
+        (_aggregate_windows, False),
+        (_append_to_files, False),
+        (_join_intervals, False),
+        (_reduce_by_key, True),
+        (_print_to_console, True),
         (_enriched, True),
         (_aggregated_and_without_duplicates, True),
     ],
@@ -240,7 +240,7 @@ def test_a_source_keeps_the_order_of_files_if_an_operator_needs_it(
     assert isinstance(code.source, FileSource)
     assert code.source.keeps_order is ordered
     keys = [edge.key_by for node in graph.nodes for edge in graph.inputs(node.uid) if node.uid == "end"]
-    assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduced}
+    assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduce_by_key}
 
 
 def test_an_operator_records_the_line_that_declared_it(spark: SparkSession) -> None:

@@ -248,23 +248,23 @@ def test_the_event_time_of_results_is_that_of_the_later_row(queries: Queries, co
 
 
 def test_explain_lists_the_state_of_each_side(queries: Queries) -> None:
-    def kept(condition: str) -> list[str]:
+    def retained_rows(condition: str) -> list[str]:
         query = f"SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
         lines = queries.explain_sql(query).splitlines()
         return [line.strip() for line in lines if "keeps" in line or "WARNING" in line]
 
-    assert kept("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
+    assert retained_rows("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
         "keeps the rows of the left side until the watermark passes their time by 10 min 0 s",
         "keeps the rows of the right side until the watermark passes their time",
     ]
-    half = kept("b.at >= a.at")
+    half = retained_rows("b.at >= a.at")
     assert half[:2] == [
         "keeps the rows of the left side forever",
         "keeps the rows of the right side until the watermark passes their time",
     ]
     assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never expires")
-    assert kept("a.price < b.price")[0] == "keeps the rows of both sides forever"
-    assert "if its ON bounds the event times of both sides" in kept("a.price < b.price")[1]
+    assert retained_rows("a.price < b.price")[0] == "keeps the rows of both sides forever"
+    assert "if its ON bounds the event times of both sides" in retained_rows("a.price < b.price")[1]
 
     queries.set_sql_state_ttl("90s")
-    assert kept("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]
+    assert retained_rows("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]

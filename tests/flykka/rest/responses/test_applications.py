@@ -52,11 +52,11 @@ def test_an_application_without_failures_has_an_empty_list(served: Served) -> No
 
 
 def test_failures_of_all_jobs_are_listed_newest_first() -> None:
-    def failed(name: str, at_ms: int) -> RootExceptionHistoryEntry:
+    def failure_entry(name: str, at_ms: int) -> RootExceptionHistoryEntry:
         cause = SerializedThrowable(type_name=name, message="no")
         return RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=at_ms))
 
-    response = application_exceptions([(JobId("a"), failed("Early", 1)), (JobId("b"), failed("Late", 2))])
+    response = application_exceptions([(JobId("a"), failure_entry("Early", 1)), (JobId("b"), failure_entry("Late", 2))])
 
     assert response["exceptionHistory"]["entries"] == [
         {"exceptionName": "Late", "stacktrace": "Late: no", "timestamp": 2, "jobId": "b"},

@@ -52,7 +52,7 @@ class Sink:
         """Return a DataFrame that is written as one file per number."""
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
-    def seen(self) -> list[int]:
+    def visible_rows(self) -> list[int]:
         """Return the rows that a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
@@ -71,11 +71,11 @@ def test_a_checkpoint_publishes_only_its_own_files(sink: Sink) -> None:
     writer.prepare_commit(2, writer.stage(sink.rows(3)).names)
 
     writer.commit(1)
-    first = sink.seen()
+    first = sink.visible_rows()
     writer.commit(2)
 
     assert first == [1, 2]
-    assert sink.seen() == [1, 2, 3]
+    assert sink.visible_rows() == [1, 2, 3]
     assert sink.staged() == []
 
 
@@ -87,7 +87,7 @@ def test_files_of_an_aborted_checkpoint_are_published_with_the_next(sink: Sink) 
     writer.commit(2)
 
     assert [piece.checkpoint_id for piece in state if isinstance(piece, PendingFile)] == [1, 2]
-    assert sink.seen() == [1, 2]
+    assert sink.visible_rows() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_restore_completes_an_interrupted_commit(sink: Sink, survives: int) ->
     sink.writer(attempt=1).restore(state)
     sink.writer(attempt=2).restore(state)
 
-    assert sink.seen() == [1, 2, 3]
+    assert sink.visible_rows() == [1, 2, 3]
 
 
 def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
@@ -117,7 +117,7 @@ def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
 
     sink.writer(attempt=1).restore(state)
 
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
     assert sink.staged() == []
 
 
@@ -129,7 +129,7 @@ def test_other_files_in_the_folder_are_not_changed(sink: Sink) -> None:
     writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     writer.commit(1)
 
-    assert sink.seen() == [1, 7]
+    assert sink.visible_rows() == [1, 7]
 
 
 def test_a_missing_staged_file_fails_the_commit(sink: Sink) -> None:
@@ -184,7 +184,7 @@ def test_staged_files_on_an_unavailable_disk_are_not_considered_published(
         sink.folder.rmdir()
     away.rename(sink.folder)
     sink.writer(attempt=2).restore(state)
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
 
 
 def test_an_existing_target_file_is_not_replaced(sink: Sink) -> None:
@@ -223,7 +223,7 @@ def test_sinks_with_similar_uids_do_not_remove_each_others_files(sink: Sink, one
     sink.writer(uid=other).restore([])
     sink.writer(uid=one).restore(state)
 
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
 
 
 def test_jobs_with_similar_names_stage_in_separate_folders() -> None:
@@ -247,7 +247,7 @@ def test_predecessors_staged_files_remain_until_the_successors_first_checkpoint(
 
     assert len(restored) == 1
     assert sink.staged() == []
-    assert sink.seen() == [1, 2]
+    assert sink.visible_rows() == [1, 2]
 
 
 def test_a_job_that_failed_before_its_cleanup_cleans_up_after_restart(sink: Sink) -> None:
@@ -280,7 +280,7 @@ def test_pending_files_are_published_by_any_number_of_new_subtasks(sink: Sink, p
     for writer in after:
         writer.commit(2)
 
-    assert sink.seen() == [1, 2, 11, 12]
+    assert sink.visible_rows() == [1, 2, 11, 12]
     assert sink.staged() == []
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
@@ -335,7 +335,7 @@ def test_existing_partition_folders_are_reused(sink: Sink, there_before: bool) -
     writer.prepare_commit(1, writer.stage(rows).names)
     writer.commit(1)
 
-    assert sink.seen() == ([1, 2, 7] if there_before else [1, 2])
+    assert sink.visible_rows() == ([1, 2, 7] if there_before else [1, 2])
 
 
 def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
@@ -345,7 +345,7 @@ def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
     writer.commit(1)
 
     assert len(list(sink.folder.glob("part-*.parquet"))) == 3
-    assert sink.seen() == [0, 1, 2, 3, 4]
+    assert sink.visible_rows() == [0, 1, 2, 3, 4]
 
 
 def test_a_checkpoint_writes_at_most_the_configured_number_of_files(sink: Sink) -> None:
@@ -377,7 +377,7 @@ def test_batches_become_files_of_similar_size(sink: Sink) -> None:
     assert of_small == 1
     assert len(sizes) > 2
     assert all(150_000 < size < 350_000 for size in sizes)
-    assert sink.seen() == [1, 2, 3, *range(10, 20_010)]
+    assert sink.visible_rows() == [1, 2, 3, *range(10, 20_010)]
 
 
 def test_a_row_limit_and_a_file_limit_can_be_combined(sink: Sink) -> None:

@@ -135,27 +135,26 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     discovered = discover_all_splits(table.bounded())
 
     assert len(discovered.splits) > 4
-    # type: ignore[type-var]
-    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))
+    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))  # type: ignore[type-var]
 
 
 def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    def held() -> int:
+    def open_snapshots() -> int:
         (discovered,) = database.rows(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
         )
         return int(discovered[0])
 
     begun = discover_all_splits(table)
-    during = held()
+    during = open_snapshots()
     database.run("INSERT INTO names VALUES (1, 'a')")
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     assert during == 1
     # The server ends a session slightly later than its client.
-    until(lambda: held() == 0)
+    until(lambda: open_snapshots() == 0)
 
 
 def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
@@ -299,8 +298,7 @@ def test_unreadable_tables_are_refused(spark: SparkSession, database: Database, 
     with pytest.raises(ValueError, match="starts from initial, latest-offset"):
         of("names").start_from("earliest")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r'on_schema_change is "fail" or "ignore", not \'evolve\''):
-        # type: ignore[arg-type]
-        PostgresCdcSource.of_table(database.conninfo, "names", slot="slot", on_schema_change="evolve")
+        PostgresCdcSource.of_table(database.conninfo, "names", slot="slot", on_schema_change="evolve")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a change has no 'op'"):
         of("names").with_metadata("op")
     with pytest.raises(ValueError, match="is written like 0/16B3748"):
