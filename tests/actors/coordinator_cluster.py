@@ -100,7 +100,6 @@ class CoordinatorCluster(ClusterBuilder):
         self.coordinator = self.find("job-master/checkpoint-coordinator")
 
     def send(self, message: Message) -> None:
-        """Send a message to the coordinator."""
         self.tell(self.coordinator, message)
 
     def deploy(

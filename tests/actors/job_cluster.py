@@ -255,17 +255,14 @@ class JobCluster(ClusterBuilder):
         return [submit.descriptor for submit in self.received(task_manager, SubmitTask)]
 
     def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
-        """Report the state of a task."""
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
         self.tell_job_master(UpdateTaskExecutionState(state=update))
 
     def report_tasks(self, state: ExecutionState) -> None:
-        """Report this state of both tasks."""
         for attempt in TASKS:
             self.report(attempt, state)
 
     def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
-        """Acknowledge a checkpoint for both tasks."""
         for attempt in TASKS:
             self.acknowledge(attempt, checkpoint_id)
 

@@ -90,7 +90,6 @@ class Probe:
         return [message for message in unpacked if isinstance(message, kind)]
 
     def expect(self, kind: type[M]) -> M:
-        """Return the only message of this class."""
         heard = self.received(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

@@ -34,8 +34,6 @@ class Echo(Actor):
 
 
 class Counter(Echo):
-    """Counts the words."""
-
     def __init__(self) -> None:
         self._words: list[str] = []
 

@@ -41,7 +41,6 @@ class Machine:
         (self.path / "java").symlink_to(home / "bin" / "java")
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script on this machine."""
         environment = {"PATH": str(self.path), **environment}
         return subprocess.run(["/bin/sh", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
 

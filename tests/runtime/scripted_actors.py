@@ -58,7 +58,6 @@ class ScriptedActor(Actor):
 def scripted_actor(
     log: list[str], script: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
 ) -> Props:
-    """Return the Props of a scripted actor."""
     return Props(ScriptedActor, log, script or {}, strategy)
 
 
@@ -88,8 +87,6 @@ def in_turn(*deeds: Deed) -> Deed:
 
 
 def raises(error: type[BaseException]) -> Deed:
-    """Return an action that raises this error."""
-
     def deed(_context: ActorContext) -> None:
         raise error("as scripted")
 
@@ -97,7 +94,6 @@ def raises(error: type[BaseException]) -> Deed:
 
 
 def spawns(props: Props, *names: str) -> Deed:
-    """Return an action that spawns children."""
     return lambda context: [context.spawn(props, name) for name in names]
 
 

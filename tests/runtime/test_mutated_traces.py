@@ -161,7 +161,6 @@ SOUND: dict[str, object] = {
 
 
 def columns(**changed: object) -> tuple[object, ...]:
-    """Return the columns of one turn."""
     return tuple({**SOUND, **changed}.values())
 
 

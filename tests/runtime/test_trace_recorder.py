@@ -32,7 +32,6 @@ SOMEONE = Ref("/user/someone", 1)
 
 
 def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
-    """Record one turn for each message."""
     recorder.open(system="recorded", seed=0)
     for number, word in enumerate(messages, start=1):
         recorder.turn(number, number, SOMEONE, Envelope(word, None, None), [("send", SOMEONE, word)], None)
@@ -120,7 +119,8 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
 def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact: object, said: str) -> None:
     path = tmp_path / "run.trace"
 
-    take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])  # type: ignore[dict-item]
+    # type: ignore[dict-item]
+    take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])
 
     (turn,) = TraceReader.open(path)
     assert isinstance(turn.message, Undecoded)

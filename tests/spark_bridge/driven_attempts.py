@@ -176,7 +176,6 @@ class DrivenAttempt:
         return self.expect_result()
 
     def start_read(self, splits: Iterable[SourceSplit]) -> None:
-        """Start to read splits as a stage."""
         self.stage += 1
         self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
 

@@ -44,7 +44,6 @@ class Loss:
 
 
 def write_input(folder: Path) -> None:
-    """Write some files of one row each."""
     folder.mkdir(parents=True)
     for number in range(FILES):
         pq.write_table(pa.table({"number": [number]}), folder / f"{number}.parquet")

@@ -54,7 +54,6 @@ class Line:
         return ChannelStatePart(path=path, batches=(self.batch,), **place)
 
     def write_channel_state(self, which: DrivenAttempt) -> OperatorSubtaskState:
-        """Write the batch as channel state."""
         part = self.part(which)
         which.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)

@@ -145,6 +145,5 @@ def test_many_batches_are_merged_without_changing_counts(harness: Harness, monke
 
 
 def take_savepoint(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
-    """Take a savepoint of a subtask's state."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     return subtask.snapshot(checkpoint_id, options=options).state

@@ -58,7 +58,6 @@ class Job:
         return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: DrivenAttempt, number: int, gate: int, watermark_ms: int) -> StageResult:
-        """Process a batch at a gate."""
         split = self.harness.splits(self._source_vertex)[number]
         (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
         return finished

@@ -53,7 +53,6 @@ class Job:
         return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: DrivenAttempt, number: int, gate: int, *, now_ms: int = 0) -> None:
-        """Process a batch at a gate."""
         split = self.harness.splits(self._source_vertex)[number]
         (output,) = self._source.read([split]).outputs
         join.stage += 1

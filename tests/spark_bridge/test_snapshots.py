@@ -61,7 +61,6 @@ class Line:
         self.windows.start_prepare(checkpoint_id, watermark_ms, options)
 
     def write(self, prepared: CommitPrepared, savepoint: str | None = None) -> None:
-        """Start to write a snapshot."""
         checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
         self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 

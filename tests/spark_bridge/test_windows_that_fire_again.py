@@ -99,7 +99,6 @@ class Job:
             self.subtasks.append(Subtask(operator, flink))
 
     def process(self, rows: list[tuple[int, int]]) -> None:
-        """Process a batch of keys and times."""
         numbered: list[Row] = [(key, time, next(self.numbers)) for key, time in rows]
         for subtask in self.subtasks:
             owned, stage = subtask.operator.stores[""].backend.owned, next(self.attempts)
@@ -117,7 +116,6 @@ class Job:
                 self._compare(output, subtask.flink.fire(subtask.flink.fired))
 
     def advance(self, number: int, by: int) -> None:
-        """Advance the watermark of one subtask."""
         subtask = self.subtasks[number % len(self.subtasks)]
         was = subtask.flink.watermark
         subtask.flink.watermark = by - 20 if was == WATERMARK_MIN else was + by
@@ -125,7 +123,6 @@ class Job:
             self._fire(subtask)
 
     def checkpoint(self, *, savepoint: bool) -> None:
-        """Take a checkpoint and complete it."""
         self.checkpoints += 1
         snapshots = []
         for subtask in self.subtasks:
@@ -139,7 +136,6 @@ class Job:
         self.taken = snapshots, [each.flink.of_keys(key_groups_of(0, KEYS, 1)) for each in self.subtasks]
 
     def end(self) -> None:
-        """End the input."""
         for subtask in self.subtasks:
             subtask.flink.watermark = WATERMARK_MAX
             self._fire(subtask)

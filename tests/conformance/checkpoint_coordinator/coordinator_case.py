@@ -56,8 +56,6 @@ DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_0
 
 
 class CoordinatorCase:
-    """A running case."""
-
     def __init__(self, case: Case) -> None:
         given = case["given"]
         self._case = case

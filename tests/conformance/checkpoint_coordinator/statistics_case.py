@@ -77,7 +77,6 @@ def run_counts(case: Case) -> None:
 
 
 def run_tracker(case: Case) -> None:
-    """Run one case of `stats_history` or `stats_tracker`."""
     given = case["given"]
     only_known_words("given", given, {"component", "size", "history", "subtasks"})
     tracker = _Tracker(given.get("size", given.get("history", 10)), given.get("subtasks", 1))
@@ -148,7 +147,6 @@ def _id(stats: CheckpointStatistics | None) -> int | None:
 
 
 def run_summary(case: Case) -> None:
-    """Run one case of `stats_summary`."""
     only_known_words("given", case["given"], {"component"})
     tracker = CheckpointStatsTracker({V: 1})
     for step in case["steps"]:

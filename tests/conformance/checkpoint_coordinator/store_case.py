@@ -37,7 +37,6 @@ RETENTIONS = {
 
 
 def run_store(case: Case) -> None:
-    """Run one case of `store`."""
     given, expect = case["given"], case["expect"]
     only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises", "ha"})
     if expect.get("construction_error"):
@@ -141,7 +140,6 @@ def _properties(discard_on: set[str]) -> CheckpointProperties:
 
 
 def run_retention(case: Case) -> None:
-    """Run one case of `retention`."""
     only_known_words("given", case["given"], {"component", "policy", "kind"})
     only_known_words("expect", case["expect"], {"discarded_when", "forced"})
     properties = _of_policy(case["given"].get("policy") or case["given"]["kind"])
@@ -174,7 +172,6 @@ class _Counter:
         self._drawn = new_checkpoints(JobId("job"))
 
     def get(self) -> int:
-        """Draw the next id."""
         return self._drawn.recover("the counter", 0).first_id
 
     def get_and_increment(self) -> int:
@@ -186,7 +183,6 @@ class _Counter:
 
 
 def run_id_counter(case: Case) -> None:
-    """Run one case of `id_counter`."""
     only_known_words("given", case["given"], {"component"})
     only_known_words("expect", case["expect"], {"returns_as_listed"})
     counter = _Counter()

@@ -16,7 +16,6 @@ from tests.conformance.job_graph.program import ProgramCase, built_program, grap
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 06."""
     kind = case["given"]["kind"]
     if case.get("steps"):
         raise UnknownWordError(f"steps of {kind}: {case['steps']}")

@@ -30,7 +30,6 @@ class OperatorIdsCase:
         self._second = _Built(read_program(given["second_program"], first)) if "second_program" in given else None
 
     def check(self, expect: Mapping[str, Any]) -> None:
-        """Assert the expectations of the case."""
         for word, wanted in expect.items():
             if word != "error":
                 assert self._see(word, wanted) == wanted, word

@@ -102,7 +102,6 @@ class ProgramCase:
 
     @property
     def job_graph(self) -> JobGraph:
-        """The submitted job graph."""
         return job_graph_of(self._graph)
 
     @property
@@ -206,7 +205,6 @@ def edge_of(source: str, target: str, partitioner: str, mode: str = "undefined")
 
 
 def job_graph_of(graph: StreamGraph) -> JobGraph:
-    """Return the job of this program."""
     return job_graph(
         graph,
         job_id=JobId("job"),

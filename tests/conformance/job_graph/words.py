@@ -46,8 +46,6 @@ class WrittenOperator:
 
 @dataclass(kw_only=True)
 class WrittenProgram:
-    """A parsed program."""
-
     operators: list[WrittenOperator] = field(default_factory=list)
     chaining_enabled: bool = True
     auto_generated_uids: bool = True

@@ -14,7 +14,6 @@ from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 def chained_vertex(
     operators: Sequence[str], parallelism: int, max_parallelism: int, *, configured: bool = False
 ) -> JobVertex:
-    """Return a chain of operators."""
     return JobVertex(
         vertex_id=JobVertexId("+".join(operators)),
         name="+".join(operators),

@@ -70,7 +70,6 @@ class Channel:
 
 
 def run_channel_queue(case: Case) -> None:
-    """Run a case about one channel."""
     only_known_words("given", case["given"], {"kind"})
     expect = dict(case["expect"])
     firsts = (

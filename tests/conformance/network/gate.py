@@ -171,7 +171,6 @@ class Gate:
 
 
 def run_gate(case: Case) -> None:
-    """Run a case about one gate."""
     gate = Gate(case["given"])
     for step in case["steps"]:
         gate.do(step)

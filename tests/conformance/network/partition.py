@@ -131,7 +131,6 @@ def _request(index: int) -> PartitionRequest:
 
 
 def run_partition(case: Case) -> None:
-    """Run a case about a whole partition."""
     output = Output(case["given"])
     for step in case.get("steps", []):
         output.do(step)

@@ -276,7 +276,6 @@ def run_global_pool(case: Case) -> None:
 
 
 def run_local_pool(case: Case) -> None:
-    """Run a case about one pool."""
     pool = Local(case["given"])
     for step in case["steps"]:
         pool.do(step)

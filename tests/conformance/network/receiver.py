@@ -204,7 +204,6 @@ class Receiver:
 
 
 def run_receiver(case: Case) -> None:
-    """Run a case about the receiving side."""
     given = case["given"]
     if GATE_WORDS & case["expect"].keys() or all(step["do"] == REQUEST for step in case["steps"]):
         _run_gate(case)

@@ -217,7 +217,6 @@ def _is_data(buffer: Buffer) -> bool:
 
 
 def run_sender(case: Case) -> None:
-    """Run a case about the sender."""
     sender = Sender(case)
     for step in case["steps"]:
         sender.do(step)

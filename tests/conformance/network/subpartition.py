@@ -217,7 +217,6 @@ def _request(number: int) -> PartitionRequest:
 
 
 def run_subpartition(case: Case) -> None:
-    """Run a case about one subpartition."""
     given = case["given"]
     match given.get("partition_type", "pipelined"):
         case "blocking":

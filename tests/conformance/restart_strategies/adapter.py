@@ -71,7 +71,6 @@ _CLASSES = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 03."""
     given = case["given"]
     subject = given["strategy"]
     if subject not in _GIVEN:

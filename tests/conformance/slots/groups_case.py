@@ -36,7 +36,6 @@ def check_parallelism(case: Case) -> None:
 
 
 def check_members(case: Case) -> None:
-    """Check the members of each group."""
     only_known_words("given", case["given"], {"kind", "vertices", "edges"})
     only_known_words("expect", case["expect"], {"members", "without_group"})
     groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))

@@ -77,7 +77,6 @@ class JobSlots:
         return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
-        """Finish the task."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def messages_of(self, kind: type[Any]) -> list[Any]:

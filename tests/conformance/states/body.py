@@ -67,7 +67,6 @@ class Body:
 
     @property
     def is_interrupted(self) -> bool:
-        """Return whether the body was interrupted."""
         return self._interrupts > 0
 
 

@@ -31,7 +31,6 @@ def bids(tmp_path: Path) -> FileSource:
 
 
 def copy_bids(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
-    """Copy the bids into a folder."""
     copied = env.from_source(bids, strategy, "bids", uid="bids")
     copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
 

@@ -37,7 +37,6 @@ def write_input(folder: Path) -> None:
 
 
 def end_input(folder: Path) -> None:
-    """Write the end mark."""
     (folder / "input" / "_SUCCESS").touch()
 
 

@@ -46,7 +46,6 @@ class Notebook:
         return self._environment.program
 
     def execute(self) -> None:
-        """Submit the program, and begin another program."""
         self._environment.program = Program()
 
     def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:

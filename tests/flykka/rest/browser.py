@@ -66,11 +66,9 @@ class Page:
         return found
 
     def text(self, element: str = "main") -> str:
-        """Return the visible text of an element."""
         return str(self.run(f"document.querySelector({json.dumps(element)})?.innerText ?? ''"))
 
     def wait_text(self, text: str, element: str = "main") -> None:
-        """Wait until an element shows a text."""
         self.wait(f"document.querySelector({json.dumps(element)})?.innerText.includes({json.dumps(text)})")
 
     def click(self, button: str, within: str = "main") -> None:

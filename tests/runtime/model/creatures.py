@@ -52,13 +52,11 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 def some_failure(records: LawRecords) -> BaseException:
-    """Return a random failure."""
     failures = (*map(Wound, Directive), RuntimeError("as the dice say"), SystemExit(1), KeyboardInterrupt())
     return records.dice.choice(failures)
 
 
 def perhaps_fail(records: LawRecords) -> None:
-    """Raise with a small probability."""
     if records.likely(0.02):
         raise some_failure(records)
 

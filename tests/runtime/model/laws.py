@@ -69,12 +69,10 @@ class LawRecords:
         self.ended: dict[Ref, EndReason] = {}
 
     def attach(self, system: ActorSystem) -> None:
-        """Subscribe to the events of the system."""
         system.event_stream.subscribe(self._on_dead_letter, DeadLetter)
         system.event_stream.subscribe(self._on_terminated, ActorTerminated)
 
     def breaks(self, law: str, what: object) -> None:
-        """Record that a law was broken."""
         self.broken.append(f"{law}: {what}")
 
     def likely(self, probability: float) -> bool:
@@ -92,7 +90,6 @@ class LawRecords:
         return len(self._living)
 
     def token(self) -> int:
-        """Return a new token."""
         return next(self._tokens)
 
     # Sending
@@ -150,7 +147,6 @@ class LawRecords:
     # Life cycle of creatures
 
     def spawned(self, ref: ActorRef) -> None:
-        """Record a new actor."""
         self.refs.append(ref)
         self._living[ref] = ref
         self._children[ref.path.rpartition("/")[0]].add(ref)
@@ -158,7 +154,6 @@ class LawRecords:
             self._forget(ref)  # The actor has already ended on another thread.
 
     def begins(self, creature: Lived) -> None:
-        """Record a new instance."""
         self._instances[creature.me] = creature
         self.happened.append(f"{creature.me} begins")
 
@@ -172,7 +167,6 @@ class LawRecords:
         self.happened.append(f"{creature.me} has its last hook")
 
     def takes(self, creature: Lived, taken: Do | Question) -> None:
-        """Record a handled message."""
         me = creature.me
         self._taken[taken.token] += 1
         if self._taken[taken.token] > 1 or taken.token in self._lost:

@@ -46,7 +46,6 @@ def argument(*nodes: tuple[str, object]) -> Nodes:
 
 
 def factory(name: str, *arguments: object) -> Nodes:
-    """Return Props with this factory."""
     return [("props", [[1], list(arguments), [], "default", None]), ("named", name)]
 
 

@@ -84,7 +84,6 @@ class Helper:
 
 
 def instance_of(props: Props) -> Actor:
-    """Return the instance of a spawned actor."""
     with SeededSystem() as system:
         ref = system.spawn(props, "keeper")
         system.run_until_idle()

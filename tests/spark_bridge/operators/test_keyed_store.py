@@ -269,7 +269,6 @@ class Restarts:
         self.sums = Sums(NumbersBackend(self.disk, local=self.local))
 
     def restart(self, state: OperatorSubtaskState) -> None:
-        """Restart from a checkpoint."""
         self.sums = restored_sums(self.disk, state, local=self.local)
 
     @property

@@ -33,7 +33,6 @@ def test_segments_of_a_state_are_read_by_one_job_per_load(harness: Harness, spar
 
 
 def backend_of(engine: SparkEngine) -> SparkStateBackend:
-    """Return the backend of the windows' state."""
     assert isinstance(engine.head, KeyedOperator)
     backend = engine.head.stores[""].backend
     assert isinstance(backend, SparkStateBackend)

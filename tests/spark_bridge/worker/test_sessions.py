@@ -49,13 +49,11 @@ class Keys:
         return [(key, _session(start, end, n)) for key, start, end, n in zip(*rows.to_pydict().values(), strict=True)]
 
     def open(self, key: int) -> list[Session]:
-        """Return the open sessions of a key."""
         state = self._state.get(key)
         lists = () if state is None else (state[name] for name in STATE.names[:3])
         return [_session(*each) for each in zip(*lists, strict=True)]
 
     def next_timer_ms(self, key: int) -> int | None:
-        """Return the timer of a key."""
         timer: int | None = self._state[key][NEXT_EVENT_TIMER]
         return timer
 

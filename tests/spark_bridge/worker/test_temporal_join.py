@@ -83,7 +83,6 @@ class Join:
             self._take(batch, fire.process(batch, self._of(batch)))
 
     def versions(self, key: int) -> list[str]:
-        """Return the stored versions of a key."""
         rates = self.state.get(key, {}).get("right") or []
         assert isinstance(rates, list)
         return [each["rate"] for each in rates]

@@ -153,7 +153,6 @@ class Harness:
         return self.feed(WorkDone(command=self.take(kind)))
 
     def refuse(self, kind: type[Command], *, ends_attempt: bool = True) -> list[TaskEffect]:
-        """Fail the oldest command of this class."""
         return self.feed(WorkFailed(command=self.take(kind), cause=BOOM, ends_attempt=ends_attempt))
 
     def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
@@ -240,7 +239,6 @@ def to_job_master(effects: list[TaskEffect]) -> list[Message]:
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
-    """Return the metrics of the last report."""
     messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return [message.metrics for message in messages if isinstance(message, ReportTaskMetrics)][-1]
 

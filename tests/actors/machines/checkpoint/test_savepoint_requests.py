@@ -231,7 +231,6 @@ NEWS = st.one_of(
 
 
 def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
-    """Return the clients that were answered."""
     request_ids = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
     return request_ids + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 

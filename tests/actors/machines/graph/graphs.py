@@ -97,7 +97,6 @@ def with_uids(graph: JobGraph) -> JobGraph:
 
 
 def slot(name: str = "a1", task_manager: str = "tm-1") -> AssignedSlot:
-    """Return a slot of a TaskManager."""
     return AssignedSlot(
         allocation_id=AllocationId(name),
         task_manager_id=TaskManagerId(task_manager),
@@ -106,5 +105,4 @@ def slot(name: str = "a1", task_manager: str = "tm-1") -> AssignedSlot:
 
 
 def failure(message: str = "boom", *, suppress_restarts: bool = False) -> SerializedThrowable:
-    """Return a failure with this message."""
     return SerializedThrowable(type_name="TestError", message=message, suppress_restarts=suppress_restarts)

@@ -38,7 +38,6 @@ class Running:
         self.effects: list[Effect] = []
 
     def tell(self, event: RescalableEvent) -> list[Effect]:
-        """Handle one event, and return its effects."""
         self.now += 1
         made = self.graph.handle(event, self.now)
         self.graph.check()
@@ -59,7 +58,6 @@ class Running:
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
-        """Return the attempts that were cancelled."""
         return [cancel.attempt for cancel in self.messages_of(CancelTask)]
 
     def schedule(self) -> list[Effect]:
@@ -82,7 +80,6 @@ class Running:
         return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
-        """Lose these slots of the last request."""
         lost = tuple(attempt for place in places for attempt in self.attempts_by_place()[place])
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
@@ -97,7 +94,6 @@ class Running:
         return self.give_slots()
 
     def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """Report the state of a task."""
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
         return self.tell(UpdateTaskExecutionState(state=update))
@@ -132,7 +128,6 @@ class Running:
         self.give_slots()
 
     def run(self) -> None:
-        """Run the job up to RUNNING."""
         self.deploy()
         self.report_all(ExecutionState.RUNNING)
 

@@ -65,7 +65,6 @@ class Scheduling:
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
-        """Restart all tasks, and deploy them."""
         for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())

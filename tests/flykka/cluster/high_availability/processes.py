@@ -48,7 +48,6 @@ class Driver:
         assert said.startswith("granted "), said
 
     def ask(self, command: str) -> str:
-        """Send a command and return the reply."""
         self.send_command(command)
         return self.wait_line()
 

@@ -127,7 +127,6 @@ def _tell(message: Message) -> None:
 
 
 def main(address: str, folder: str, target: str) -> None:
-    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         client = start_flights_job(env, address, Path(folder), target)
         client.add_listener(_tell)
