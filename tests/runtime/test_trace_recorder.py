@@ -119,8 +119,7 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
 def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact: object, said: str) -> None:
     path = tmp_path / "run.trace"
 
-    # type: ignore[dict-item]
-    take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])
+    take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])  # type: ignore[dict-item]
 
     (turn,) = TraceReader.open(path)
     assert isinstance(turn.message, Undecoded)
