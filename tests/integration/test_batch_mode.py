@@ -40,13 +40,13 @@ class Moment:
 
 READER_DIES = (
     Moment(name="while it reads", kind=ProcessBatch, count=3),
-    Moment(name="at the checkpoint of the end", kind=SnapshotState),
+    Moment(name="at the final checkpoint", kind=SnapshotState),
     Moment(name="before it publishes", kind=CommitCheckpoint),
 )
 KEEPER_DIES = (
-    Moment(name="before it keeps anything", kind=KeepPartitions),
+    Moment(name="before it retains a batch", kind=KeepPartitions),
     Moment(name="while results are read", kind=BufferResponse, count=3),
-    Moment(name="before all is published", kind=CommitCheckpoint, count=2),
+    Moment(name="before all output is published", kind=CommitCheckpoint, count=2),
 )
 
 

@@ -21,7 +21,7 @@ SECONDS = [-20.0, -6.000001, -6.0, -0.000001, 0.0, 0.699999, 0.7, 3.0, 3.7, 4.0,
 SIZES = [
     pytest.param((3000, 3000, 700), id="tumbling"),
     pytest.param((10_000, 5000, 0), id="every window in two panes", marks=pytest.mark.long),
-    pytest.param((10_000, 3000, 1000), id="a size that is no multiple of the slide"),
+    pytest.param((10_000, 3000, 1000), id="a size that is not a multiple of the slide"),
     pytest.param((7000, 6999, 5), id="barely overlapping", marks=pytest.mark.long),
     pytest.param((4700, 700, 699), id="seven windows per row"),
 ]
