@@ -1,1 +1,1 @@
-"""Tests mirror the packages; conformance, bad input, histories and layout rules have their own folders."""
+"""Tests mirror the packages. Tests of conformance, bad input, histories and layout rules have their own folders."""

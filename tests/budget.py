@@ -1,6 +1,7 @@
-"""A budget of CPU time for each test file, so that the quick ones stay quick.
+"""A budget of CPU time for each test file, so that quick tests stay quick.
 
-It counts CPU seconds of the test and of the processes that it waited for, so a busy machine does not matter.
+The budget counts CPU seconds of the test and of the processes for which the test has waited, so the load of the machine
+does not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class FileBudget:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
-        self._began = _computed()
+        self._began = _cpu_seconds()
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -33,12 +34,12 @@ class FileBudget:
         try:
             return (yield)
         finally:
-            item.user_properties.append((_SECONDS, _computed() - self._began))
+            item.user_properties.append((_SECONDS, _cpu_seconds() - self._began))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
             file = report.nodeid.partition("::")[0]
-            self._spent[file] += sum(float(str(told)) for name, told in report.user_properties if name == _SECONDS)
+            self._spent[file] += sum(float(str(value)) for name, value in report.user_properties if name == _SECONDS)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -57,6 +58,6 @@ class FileBudget:
         return [(file, spent) for file, spent in sorted(self._spent.items()) if spent > self._budget]
 
 
-def _computed() -> float:
+def _cpu_seconds() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

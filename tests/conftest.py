@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flykka import StreamExecutionEnvironment
 
 # `--hypothesis-profile deep` searches deeper; `make test-long` uses it. There is no deadline because timing on two
-# busy cores proves nothing about a property. CI draws the same examples every time; elsewhere the search continues
+# busy cores proves nothing about a property. CI draws the same examples every time. Elsewhere the search continues
 # from run to run, and a failure prints the line that reproduces it.
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=40)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
@@ -36,11 +36,11 @@ settings.register_profile("deep", parent=settings.get_profile("search"), max_exa
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""Options for the JVM of the tests: only its quick compiler, which compiles earlier, and a garbage collector without
+"""Options for the JVM of the tests: only the quick compiler, which compiles earlier, and a garbage collector without
 threads.
 
-Spark then needs half of the CPU time to start, and the tests an eighth less. With its default cache this compiler would
-have room for only a minute of test code, and would interpret the rest.
+With these options Spark needs half of the CPU time to start, and the tests an eighth less. With its default cache this
+compiler would have room for only a minute of test code, and would interpret all further code.
 """
 
 
@@ -71,7 +71,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection: they stay until the end of the run."""
+    """Exclude the collected tests from garbage collection, because they exist until the end of the run."""
     gc.collect()
     gc.freeze()
 
@@ -88,7 +88,7 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An empty cache except for Spark's classes: tests neither write to the user's cache nor find plans in it."""
+    """An empty cache except for Spark's classes, so that tests neither write the user's cache nor read plans in it."""
     folder = tmp_path_factory.mktemp("cache")
     for archive in cache_folder().glob("classes-*.jsa"):
         (folder / archive.name).symlink_to(archive)
@@ -99,7 +99,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A PID folder of this worker's own: commands list all jobs of the user, including those of other workers."""
+    """A separate PID folder for this worker, because commands list all jobs of the user, including those of other
+    workers.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("jobs", numbered=True)))
         yield
@@ -116,8 +118,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The product's own session, shared by all Spark tests, with two cores and few shuffle partitions."""
     from flykka.spark_bridge.session.session import spark_session
 
-    # Plans are interpreted: for a few rows that is faster than compilation, which took 14 % of the CPU time of such
-    # tests. Jobs that tests start in their own processes compile as users' jobs do.
+    # Plans are interpreted, because for a few rows this is faster than compilation, which took 14 % of the CPU time
+    # of such tests. Jobs that tests start in separate processes are compiled as users' jobs are.
     settings = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -26,7 +26,7 @@ class Disk:
 
     @contextmanager
     def mounted(self) -> Iterator[Disk]:
-        """Make and mount the image; skips the test if that is not possible here."""
+        """Create and mount the image; skip the test if that is not possible on this machine."""
         if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
             pytest.skip("a loss of power is tried with a mounted image, by root")
         with self._image.open("wb") as image:
@@ -37,7 +37,7 @@ class Disk:
 
     @contextmanager
     def after_power_loss(self) -> Iterator[Path]:
-        """Mount a copy of the data on the disk at this moment; yields the root of the copy."""
+        """Mount a copy of the data that is on the disk at this moment, and yield the root of the copy."""
         number = next(self._numbers)
         copy = self._place / f"image-{number}"
         shutil.copyfile(self._image, copy)

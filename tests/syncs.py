@@ -18,12 +18,12 @@ class Syncs:
 
 @contextmanager
 def watched_syncs() -> Iterator[Syncs]:
-    """Record every fsync of this process, which still takes place."""
+    """Record every fsync of this process; the fsyncs still take place."""
     syncs, fsync = Syncs(), os.fsync
 
-    def recorded(descriptor: int) -> None:
+    def record_sync(descriptor: int) -> None:
         fsync(descriptor)
         syncs.paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
 
-    with patch("os.fsync", recorded):
+    with patch("os.fsync", record_sync):
         yield syncs

@@ -1,4 +1,4 @@
-"""Starts actors of a cluster, real ones or probes, on a seeded system in virtual time."""
+"""Starts actors of a cluster, or probes in their place, on a seeded system in virtual time."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tests.actors.peer import Probe
 RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 INTERVAL_MS = 10
 TIMEOUT_MS = 50
-"""The heartbeat timeout of a ResourceManager without other components."""
+"""The heartbeat timeout of a ResourceManager without other components, in milliseconds."""
 
 
 class ClusterBuilder:
-    """Adds one actor to a cluster per call, and then runs the system until it is idle."""
+    """Each method adds one actor to a cluster, and then runs the system until it is idle."""
 
     def __init__(self, system: SeededSystem) -> None:
         self.system = system
 
     def probe(self, name: str, *sessions: LeaderSessionId) -> Probe:
-        """A probe at the path of this actor, controlled by the test."""
+        """Start a probe, controlled by the test, at the path of this actor."""
         return Probe(self.system, name, *sessions)
 
     def start_entrypoint(self, resource_manager: Any, job_manager: Any) -> ActorRef:
-        """A ClusterEntrypoint that starts its components from these Props."""
+        """Start a ClusterEntrypoint that starts its components from these Props."""
         return self.start(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
 
     def start_resource_manager(self, task_manager_props: TaskManagerProps, *, task_managers: int = 0) -> ActorRef:
-        """A ResourceManager that starts so many TaskManagers."""
+        """Start a ResourceManager that starts this number of TaskManagers."""
         props = Props(
             ResourceManager,
             WorkerCounts(configured=task_managers),
@@ -70,12 +70,12 @@ class ClusterBuilder:
         return ref
 
     def tell(self, receiver: Ref, message: Message) -> None:
-        """Send the message from outside every actor."""
+        """Send the message from outside all actors."""
         receiver.tell(message)
         self.system.run_until_idle()
 
     def find(self, name: str) -> ActorRef:
-        """The living actor of this name, or of a path below it such as `job-master/checkpoint-coordinator`."""
+        """Return the living actor of this name, or at a path such as `job-master/checkpoint-coordinator`."""
         found = self.system.find(f"/user/{name}")
         assert found is not None, f"no {name} among {self.living()}"
         return found
@@ -88,9 +88,9 @@ class ClusterBuilder:
         return self.system.find(f"/user/{name}") is not None
 
     def living(self) -> list[str]:
-        """The names of the living top-level actors."""
+        """Return the names of the living top-level actors."""
         return [path.removeprefix("/user/") for path in self.system.cells.living_paths() if path.count("/") == 2]
 
     def task_managers(self) -> list[str]:
-        """The names of the living TaskManagers that the ResourceManager has started."""
+        """Return the names of the living TaskManagers that the ResourceManager has started."""
         return sorted(name for name in self.living() if name.startswith("task-manager-"))

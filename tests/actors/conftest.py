@@ -19,7 +19,7 @@ from tests.actors.job_cluster import JobCluster
 
 @pytest.fixture(autouse=True)
 def monitored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Adds monitors to every seeded system of a test of a whole cluster, in addition to its recorder."""
+    """Add monitors, besides the recorder, to every seeded system in tests of a whole cluster."""
     if "whole_cluster" not in request.path.name:
         yield
         return
@@ -61,6 +61,6 @@ def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
-    """Another driver process on the same store."""
+    """A second driver process on the same store."""
     with SeededSystem(4) as system:
         yield Driver(system, tmp_path / "checkpoints", store, "second")

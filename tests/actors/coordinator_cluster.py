@@ -100,7 +100,6 @@ class CoordinatorCluster(ClusterBuilder):
         self.coordinator = self.find("job-master/checkpoint-coordinator")
 
     def send(self, message: Message) -> None:
-        """Send a message to the coordinator."""
         self.tell(self.coordinator, message)
 
     def deploy(
@@ -138,10 +137,10 @@ class CoordinatorCluster(ClusterBuilder):
         )
 
     def task_messages(self) -> list[Message]:
-        """The messages to the tasks since the last call."""
-        told = self._task_manager.recorded(Message)
+        """Return the messages to the tasks since the last call."""
+        messages = self._task_manager.recorded(Message)
         self._task_manager.received(Message)
-        return told
+        return messages
 
     def received(self, kind: type[M]) -> list[M]:
         return [message for message in self.heard if isinstance(message, kind)]

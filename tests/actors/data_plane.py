@@ -27,7 +27,7 @@ class NoRows(EmptyEngine):
 
 
 class NoData(WithoutCoordinators, WithoutOwners):
-    """Accepts every job, moves no rows, and records the jobs whose data it has to release."""
+    """Accepts every job, moves no rows, and records the jobs whose data it should release."""
 
     def __init__(self) -> None:
         self.released: list[JobId] = []

@@ -21,13 +21,13 @@ def services_on(store: EmbeddedStore, driver: str) -> EmbeddedHaServices:
 
 
 class Driver(JobCluster):
-    """One process: a cluster of its own on a store that it shares with others."""
+    """One process, which has its own cluster on a shared store."""
 
     def __init__(self, system: SeededSystem, folder: Path, store: EmbeddedStore, name: str) -> None:
         super().__init__(system, folder, services=services_on(store, name))
 
     def fall_asleep(self, store: EmbeddedStore) -> None:
-        """Lose the leadership, and be notified of it, as a driver that could not renew its lease."""
+        """Lose the leadership and be notified of the loss, as a driver that could not renew its lease."""
         store.leave(self.services._backend)
         self.services.lost()
         self.system.run_until_idle()
@@ -38,8 +38,8 @@ class Driver(JobCluster):
         self.system.run_until_idle()
 
     def job_masters(self) -> list[RegisterJobMaster]:
-        told = self.received(self.resource_manager, RegisterJobMaster)
-        return list({each.job_master: each for each in told}.values())
+        registrations = self.received(self.resource_manager, RegisterJobMaster)
+        return list({each.job_master: each for each in registrations}.values())
 
     def stored_jobs(self) -> list[str]:
         """The ids of the jobs in the store."""
@@ -59,7 +59,7 @@ class Driver(JobCluster):
         return task_manager
 
     def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
-        """The run of the application; None while this driver is not the leader."""
+        """Return the run of the application; None if this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
         answers = self.received(asking, ApplicationRunFound)

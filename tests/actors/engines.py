@@ -42,7 +42,7 @@ from flykka.runtime.dispatch.dispatcher import Executor, Pipe, describe_work
 
 
 class Sink:
-    """Output that outlives the attempts. Rows that two attempts have staged are in it twice."""
+    """Output that outlives the attempts. Rows that two attempts have staged occur twice."""
 
     def __init__(self) -> None:
         self._published: dict[str, str] = {}
@@ -53,12 +53,12 @@ class Sink:
 
     @property
     def published(self) -> list[str]:
-        """Every row, as often as it was published."""
+        """All rows, each as often as it was published."""
         return sorted(self._published.values())
 
 
 class Delays:
-    """Delays calls of an engine by virtual milliseconds. Keys are names of methods; None delays a call for ever."""
+    """Delays calls of an engine by virtual milliseconds. Keys are method names; None delays a call for ever."""
 
     def __init__(self, takes_ms: Mapping[str, int | None]) -> None:
         self._takes_ms = takes_ms
@@ -73,7 +73,7 @@ class Delays:
 
 
 class NamesEngine(EmptyEngine):
-    """Reads the names of splits; a source stages them as rows. An exception in it fails the attempt."""
+    """Reads the names of splits; a source stages the names as rows. An exception in this engine fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
     """The duration of each call in ms; None means for ever."""
@@ -88,7 +88,7 @@ class NamesEngine(EmptyEngine):
         return Delays(self.takes_ms)
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Publish the staged rows of the checkpoint."""
+        """Open the chain and publish the staged rows of the restored checkpoint."""
         states = () if command.restore is None else command.restore.operators
         self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
         return ChainOpened(
@@ -102,7 +102,6 @@ class NamesEngine(EmptyEngine):
         return self.staged(command.stage, [split.split_id for split in command.splits])
 
     def staged(self, stage: int, rows: Sequence[str]) -> StageResult:
-        """Stage rows for the sink."""
         output = StagedOutput(operator_id=self._operator_id, names=tuple(rows), rows=len(rows))
         return StageResult(stage=stage, staged=(output,), rows_in=len(rows))
 
@@ -110,7 +109,7 @@ class NamesEngine(EmptyEngine):
         return self.prepared(command.checkpoint_id, [name for each in command.staged for name in each.names])
 
     def prepared(self, checkpoint_id: int, rows: Iterable[str]) -> CommitPrepared:
-        """The rows that are published with this checkpoint or, if it fails, with a later one."""
+        """Return the rows that are published with this checkpoint or, if this checkpoint fails, with a later one."""
         self._pending += tuple(
             StagedBatch(
                 checkpoint_id=checkpoint_id, path=f"{self._descriptor.attempt}/{checkpoint_id}/{row}", schema=row
@@ -140,7 +139,7 @@ class NamesEngine(EmptyEngine):
 
 @dataclass
 class Batches:
-    """The rows and the holders of batches, and the files of channel state."""
+    """The rows and holders of batches, and the files of channel state."""
 
     rows: dict[BatchId, list[str]] = field(default_factory=dict)
     held: dict[BatchId, set[str]] = field(default_factory=dict)
@@ -149,7 +148,7 @@ class Batches:
     numbers: count[int] = field(default_factory=count)
 
     def put(self, rows: list[str], subpartition: int = 0) -> BatchRef:
-        """A new batch of these rows."""
+        """Create a batch of these rows."""
         batch_id = BatchId(f"batch-{next(self.numbers)}")
         self.rows[batch_id] = rows
         return BatchRef(batch_id=batch_id, rows=len(rows), size_bytes=8, subpartition=subpartition)
@@ -171,7 +170,7 @@ class BatchesEngine(NamesEngine):
         return recovered_batch(read, len(rows), 8)
 
     def is_mine(self, row: str, read: ChannelStateRead) -> bool:
-        """True if a row that was in flight belongs to this subtask."""
+        """Return whether a row that was in flight belongs to this subtask."""
         return True
 
     def hold_batches(self, command: HoldBatches) -> None:

@@ -1,5 +1,5 @@
 """A JobManager whose ResourceManager, TaskManagers and client are probes. The JobManager, its JobMaster and the
-checkpoint coordinator are the real ones, on a seeded system in virtual time.
+checkpoint coordinator are real, on a seeded system in virtual time.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Messages are sent from outside any actor, and the system runs until it is idle."""
+    """A JobManager among probes. Tests send messages from outside all actors, and then the system runs until it is
+    idle.
+    """
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -172,21 +174,20 @@ class JobCluster(ClusterBuilder):
         return probe.ref
 
     def received(self, who: Ref, kind: type[M]) -> list[M]:
-        """The messages of this kind that a probe has received, oldest first."""
+        """Return the messages of this class that a probe has received, oldest first."""
         return self._probes[who].recorded(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
-        """The last message of this kind that a probe has received."""
+        """Return the last message of this class that a probe has received."""
         return self.received(who, kind)[-1]
 
     def all_received(self, who: Ref) -> list[Message]:
-        """All messages that a probe has received, oldest first."""
         return self.received(who, Message)
 
     # The job
 
     def graph(self, parallelism: int = 1, *, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
-        """A job of a source and a sink, both of this parallelism, without periodic checkpoints."""
+        """Return a job of a source and a sink with this parallelism, without periodic checkpoints."""
         made = graph_of(
             vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)), restart=restart
         )
@@ -217,7 +218,7 @@ class JobCluster(ClusterBuilder):
         return [changed.status for changed in self.received(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
-        """The reason why the job was not stopped; asserts that it is reported once."""
+        """Return the reason why the job was not stopped; assert that the reason is reported once."""
         [failure] = self.received(self.client, StoppingFailure)
         return failure.cause.message
 
@@ -234,13 +235,13 @@ class JobCluster(ClusterBuilder):
         self.system.run_until_idle()
 
     def register_task_manager(self, name: str) -> ActorRef:
-        """A probe for a TaskManager that is registered at the JobMaster."""
+        """Start a probe for a TaskManager that is registered at the JobMaster."""
         ref = self.stand(name, self.registration.leader_session_id)
         self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
         return ref
 
     def offer(self, name: str, slots: int) -> None:
-        """Fulfil so many of the open slot requests with slots of this TaskManager."""
+        """Fulfil this number of open slot requests with slots of this TaskManager."""
         served = sum(map(len, self.offered))
         asked = self.received(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
@@ -254,17 +255,14 @@ class JobCluster(ClusterBuilder):
         return [submit.descriptor for submit in self.received(task_manager, SubmitTask)]
 
     def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
-        """Report the state of a task."""
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
         self.tell_job_master(UpdateTaskExecutionState(state=update))
 
     def report_tasks(self, state: ExecutionState) -> None:
-        """Report this state of both tasks."""
         for attempt in TASKS:
             self.report(attempt, state)
 
     def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
-        """Acknowledge a checkpoint for both tasks."""
         for attempt in TASKS:
             self.acknowledge(attempt, checkpoint_id)
 
@@ -276,7 +274,7 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=source, count=count))
 
     def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
-        """Submit a job, and bring all of its tasks to RUNNING on one TaskManager with so many slots."""
+        """Submit a job, and bring all its tasks to RUNNING on one TaskManager with this number of slots."""
         self.submit(job_graph)
         self.accept_job_master()
         task_manager = self.register_task_manager("tm-1")

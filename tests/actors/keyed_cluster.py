@@ -1,7 +1,7 @@
-"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink.
+"""A data plane with every type of state: slowly read splits, keyed rows, and unpublished rows of a sink.
 
-A row is a split; its number is its event time and determines its key group. Rows with even numbers are staged at once;
-the others are buffered, as in an open window, until event time ends.
+Each row is a split; its number is its event time and determines its key group. Rows with even numbers are staged at
+once. Rows with odd numbers are buffered, as in an open window, until event time ends.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tests.actors.whole_cluster import Names, OneFileAtATime
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""Durations of stages in subtask 0; the other subtasks take a little longer. Rows queue up downstream of the keyed
-edge.
+"""Durations of stages in subtask 0, in milliseconds; the other subtasks take a little longer. Rows queue up downstream
+of the keyed edge.
 """
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
@@ -51,7 +51,7 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times and, downstream of a keyed edge, a vertex that keeps and publishes rows."""
+    """A source with ascending event times and, downstream of a keyed edge, a vertex that buffers and publishes rows."""
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
@@ -71,7 +71,7 @@ class DurableData(Sink):
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take time, and run one after another."""
+    """An engine whose stages take time and run sequentially."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
         super().__init__(descriptor, durable, durable.batches)
@@ -82,7 +82,7 @@ class StagedEngine(BatchesEngine):
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
     def sent(self, stage: int, rows: list[str]) -> StageResult:
-        """Send rows of one key group to its owner."""
+        """Send rows of one key group to the subtask that owns the key group."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
@@ -90,7 +90,7 @@ class StagedEngine(BatchesEngine):
 
 
 class Reader(StagedEngine):
-    """A source that reads one split at a time, and sends it to the owner of its key group."""
+    """A source that reads one split at a time, and sends it to the subtask that owns its key group."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         [split] = command.splits
@@ -98,13 +98,14 @@ class Reader(StagedEngine):
 
 
 class KeyedEngine(StagedEngine):
-    """The vertex downstream of the keyed edge: buffered rows are keyed state, unpublished rows are operator state."""
+    """The vertex downstream of the keyed edge. Buffered rows are keyed state, unpublished rows are operator state."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
         super().__init__(descriptor, durable)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """For each checkpoint, the rows that are still buffered, and the rows that the end of event time released."""
+        """For each checkpoint, the rows that are still buffered, and the rows that were released when event time ended.
+        """
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
@@ -157,7 +158,7 @@ class KeyedEngine(StagedEngine):
 
 
 class Folder(OneFileAtATime):
-    """A folder in which every discovery finds some more rows."""
+    """A folder in which every discovery finds a few more rows."""
 
     found_at_once = FOUND_AT_ONCE
 
@@ -184,7 +185,7 @@ class KeyedRows(Names):
         self.durable = self.sink = DurableData()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
-        """The engine of a reader, or of the keyed vertex."""
+        """Return the engine of a reader or of the keyed vertex."""
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.durable)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:

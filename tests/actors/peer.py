@@ -1,4 +1,4 @@
-"""A probe in place of an actor of the cluster: it records messages under known sessions, and sends messages of the
+"""A probe in place of an actor of the cluster: it records messages under known sessions, and sends messages for the
 test.
 """
 
@@ -29,7 +29,7 @@ class Utter(Message):
 
 
 class PeerActor(Actor):
-    """Records messages under the sessions that it accepts, and sends messages on the test's command."""
+    """Records messages under the sessions that it accepts, and sends messages when the test says so."""
 
     outside_state = True
     """The test removes recorded messages between two turns."""
@@ -73,24 +73,23 @@ class Probe:
         self._system.run_until_idle()
 
     def received(self, kind: type[M]) -> list[M]:
-        """Remove and return the messages of this kind since the last call."""
+        """Remove and return the recorded messages of this class."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
 
     def recorded(self, kind: type[M]) -> list[M]:
-        """The messages of this kind, unpacked from their envelopes; they stay recorded."""
+        """Return the recorded messages of this class, unpacked from their envelopes, without removing them."""
         self._system.run_until_idle()
         unpacked = (
             each
-            for told in self._heard
-            for each in (told.messages if isinstance(told, TaskCheckpointMessages) else (told,))
+            for message in self._heard
+            for each in (message.messages if isinstance(message, TaskCheckpointMessages) else (message,))
         )
         return [message for message in unpacked if isinstance(message, kind)]
 
     def expect(self, kind: type[M]) -> M:
-        """The only message of this kind."""
         heard = self.received(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

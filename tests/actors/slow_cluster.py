@@ -1,5 +1,5 @@
-"""A data plane of names with a slow sink, so that batches queue up upstream of it: the use case of unaligned
-checkpoints.
+"""A data plane of names with a slow sink, so that batches queue up upstream of the sink. Unaligned checkpoints exist
+for this case.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.actors.whole_cluster import Names, OneFileAtATime
 FILES = 16
 ALL_FILES = sorted(f"file-{number}" for number in range(FILES))
 SLOW_MS = 700
-"""The sink's time per batch: with sixteen files and two subtasks, a job takes about six seconds."""
+"""The sink's time per batch in milliseconds. With sixteen files and two subtasks, a job takes about six seconds."""
 
 
 class AllAtOnce(OneFileAtATime):
-    """A folder in which the first discovery finds everything."""
+    """A folder in which the first discovery finds all files."""
 
     interval_ms: int | None = None
 
@@ -35,7 +35,7 @@ class AllAtOnce(OneFileAtATime):
 
 
 class SlowEngine(BatchesEngine):
-    """Sources produce a batch for each split, sinks take time, and stages run one after another."""
+    """Sources produce one batch per split, sinks take time, and stages run sequentially."""
 
     takes_ms = MappingProxyType({"read_splits": 1, "process_batch": SLOW_MS})
 

@@ -42,7 +42,7 @@ JM_SESSION = LeaderSessionId("job-master-session")
 
 
 class TaskManagerCluster(ClusterBuilder):
-    """A TaskManager with some slots, and probes for the ResourceManager and the JobMaster."""
+    """A TaskManager with some slots, and probes in place of the ResourceManager and the JobMaster."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TaskManagerCluster(ClusterBuilder):
         )
 
     def acknowledge(self) -> RegisterTaskManager:
-        """Register the TaskManager at the ResourceManager, and return its request."""
+        """Register the TaskManager at the ResourceManager, and return the registration request."""
         registration = self.resource_manager.received(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
             leader_session_id=RESOURCE_MANAGER_SESSION,
@@ -86,7 +86,6 @@ class TaskManagerCluster(ClusterBuilder):
             self.resource_manager.send(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def allocate(self, allocation: str = "a", index: int = 0) -> None:
-        """Allocate a slot for the job."""
         request = AllocateSlot(
             slot_id=slot_id(HERE, index),
             job_id=JOB,
@@ -97,7 +96,6 @@ class TaskManagerCluster(ClusterBuilder):
         self.resource_manager.send(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def send(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
-        """Send a message from the JobMaster."""
         self.job_master.send(self.task_manager, message, session)
 
     def welcome(self) -> None:
@@ -114,20 +112,17 @@ class TaskManagerCluster(ClusterBuilder):
     def submit(
         self, attempt: str = "x", allocation: str = "a", cancellation: TaskCancellationSettings | None = None
     ) -> None:
-        """Deploy an attempt."""
         deployed = replace(
             descriptor(attempt, allocation=allocation), task_cancellation=cancellation or TaskCancellationSettings()
         )
         self.send(SubmitTask(descriptor=deployed, job_master=self.job_master.ref))
 
     def tasks(self) -> list[str]:
-        """The names of the living Tasks."""
         prefix = f"/user/{HERE}/"
         below = [path.removeprefix(prefix) for path in self.system.cells.living_paths() if path.startswith(prefix)]
         return [path for path in below if "/" not in path]
 
     def states(self) -> list[tuple[str, ExecutionState]]:
-        """The states reported to the JobMaster."""
         heard = self.job_master.received(UpdateTaskExecutionState)
         return [(update.state.attempt, update.state.state) for update in heard]
 

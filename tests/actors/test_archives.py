@@ -1,4 +1,4 @@
-"""The archive of an ended job: one file with everything that the REST API returns about the job."""
+"""The archive of an ended job: one file with all REST API responses about the job."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ def archive(directory: Path, job_id: str = JOB) -> ArchivedJob:
 
 
 def ended_job(job_id: str = JOB) -> ArchivedJob:
-    """The archive of a job that finished after a checkpoint had started."""
+    """Return the archive of a job that finished after a checkpoint had started."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
-    told: list[Message] = [
+    messages: list[Message] = [
         JobStatusChanged(job_id=graph.job_id, status=JobStatus.RUNNING, timestamp_ms=10),
         CheckpointTriggered(job_id=graph.job_id, checkpoint_id=1, timestamp_ms=20, num_subtasks=3),
         JobStatusChanged(job_id=graph.job_id, status=JobStatus.FINISHED, timestamp_ms=30),
         JobResultSuccess(job_id=graph.job_id),
     ]
-    for message in told:
+    for message in messages:
         model.on_message(message, 30)
     return model.archived(30)
 
 
-# When a job ends
+# Archiving at the end of a job
 
 
-def test_a_job_failed_after_a_restart_is_archived_with_its_answers(driver: Driver, tmp_path: Path) -> None:
+def test_a_job_that_failed_after_a_restart_is_archived_with_its_responses(driver: Driver, tmp_path: Path) -> None:
     graph = archived_in(tmp_path / "archives", driver.graph(restart=ONE_RESTART))
     driver.run(graph, slots=1)
     for attempt in range(2):
@@ -102,7 +102,7 @@ def test_a_job_failed_after_a_restart_is_archived_with_its_answers(driver: Drive
     assert left.checkpoints == driver.last(asking, CheckpointStatsSnapshot)
 
 
-def test_a_job_that_was_cancelled_is_archived(driver: Driver, tmp_path: Path) -> None:
+def test_a_cancelled_job_is_archived(driver: Driver, tmp_path: Path) -> None:
     task_manager = driver.run(archived_in(tmp_path / "archives", driver.graph()), slots=1)
 
     driver.cancel()
@@ -112,13 +112,13 @@ def test_a_job_that_was_cancelled_is_archived(driver: Driver, tmp_path: Path) ->
     assert archive(tmp_path / "archives").overview.status is JobStatus.CANCELED
 
 
-def test_a_job_without_an_archive_directory_leaves_no_archive(driver: Driver, tmp_path: Path) -> None:
+def test_a_job_without_an_archive_directory_is_not_archived(driver: Driver, tmp_path: Path) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     assert CheckpointStorage(str(tmp_path)).archives() == []
 
 
-def test_a_job_ended_by_another_driver_is_archived_by_that_driver_alone(
+def test_a_job_ended_by_another_driver_is_archived_only_by_that_driver(
     driver: Driver, second: Driver, store: EmbeddedStore, tmp_path: Path
 ) -> None:
     driver.run(archived_in(tmp_path / "first", driver.graph()), slots=1)
@@ -144,8 +144,8 @@ def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
         driver.finish(driver.run(archived_in(tmp_path / "file" / "archives", driver.graph()), slots=1))
 
     assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
-    [told] = [record.getMessage() for record in caplog.records if "archived" in record.getMessage()]
-    assert told.startswith(f"job {JOB} is not archived in '{tmp_path}/file/archives': NotADirectoryError: ")
+    [warning] = [record.getMessage() for record in caplog.records if "archived" in record.getMessage()]
+    assert warning.startswith(f"job {JOB} is not archived in '{tmp_path}/file/archives': NotADirectoryError: ")
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -174,7 +174,7 @@ def test_waiters_for_archives_are_answered_when_all_are_written(seed: int, tmp_p
     assert len(there) == 2
 
 
-# Files
+# Archive files
 
 
 @pytest.fixture(params=["this machine", "archives", "a[1]/archives"])
@@ -197,7 +197,7 @@ def test_an_archive_can_be_read_again(directory: str) -> None:
     assert ended_job().checkpoint_details[0].checkpoint is not None
 
 
-def test_archives_are_found_at_any_depth_but_not_among_the_files_of_checkpoints(directory: str) -> None:
+def test_archives_are_found_at_any_depth_but_not_among_checkpoint_files(directory: str) -> None:
     some_job = "0123456789abcdef0123456789abcdef"
     for below in ("", "/a/b", f"/{some_job}/shared", "/a/savepoint-0123-ab"):
         CheckpointStorage(directory + below).write_archive(ended_job())
@@ -207,7 +207,7 @@ def test_archives_are_found_at_any_depth_but_not_among_the_files_of_checkpoints(
     assert [path.rpartition("archives")[2] for path in found] == [f"/a/b/{JOB}.archive", f"/{JOB}.archive"]
 
 
-def test_a_file_that_is_no_archive_of_this_version_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_an_invalid_archive_file_is_refused_by_name(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     storage.write_archive(ended_job())
     [path] = storage.archives()

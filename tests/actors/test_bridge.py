@@ -73,7 +73,7 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task: spawns a bridge, and records its messages."""
+    """Acts as the Task: spawns a bridge, and records its messages."""
 
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge
@@ -87,7 +87,7 @@ class Parent(Actor):
 
 
 class Attempt:
-    """A bridge with its engine, and the messages to its Task."""
+    """A bridge with its engine, and the messages that it sent to its Task."""
 
     def __init__(self, system: SeededSystem) -> None:
         deployed = descriptor(OperatorKind.STATELESS)
@@ -127,7 +127,7 @@ def test_commands_have_lanes_and_some_fail_only_their_checkpoint() -> None:
     assert {kind for kind in COMMANDS if kind.survivable} == {HoldBatches, WriteChannelState, WriteSnapshot}
 
 
-def test_work_is_answered_in_its_order_also_if_it_has_no_result(seeded_system: SeededSystem) -> None:
+def test_results_are_sent_in_order_even_for_work_without_a_result(seeded_system: SeededSystem) -> None:
     attempt, update = Attempt(seeded_system), UpdateState(stage=3)
     prepare = PrepareCommit(checkpoint_id=7, staged=())
 
@@ -137,7 +137,7 @@ def test_work_is_answered_in_its_order_also_if_it_has_no_result(seeded_system: S
     assert attempt.engine.described == ["1: stage 3 of 'op'", "2: snapshot 7 of 'op'"]
 
 
-def test_commands_without_an_answer_are_called_at_once(seeded_system: SeededSystem) -> None:
+def test_commands_without_a_result_are_called_at_once(seeded_system: SeededSystem) -> None:
     attempt = Attempt(seeded_system)
 
     attempt.tell(ReleaseBatches(holder="a"), CancelWork(), InterruptWork())

@@ -123,7 +123,7 @@ def test_a_checkpoint_expires_on_the_clock(system: SeededSystem, tmp_path: Path)
     assert [aborted.reason for aborted in cluster.received(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
 
 
-def test_no_checkpoint_begins_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:
+def test_no_checkpoint_starts_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a", state=ExecutionState.DEPLOYING)
     cluster.send(StartCheckpointScheduler(job_id=JOB))
@@ -150,7 +150,7 @@ def test_new_attempts_start_from_the_latest_completed_checkpoint(cluster: Coordi
     assert restore.checkpoint == cluster.storage.read_metadata(str(cluster.folder / "job" / "chk-1"))
 
 
-def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_files(
+def test_a_job_that_starts_from_another_jobs_checkpoint_records_this_there(
     cluster: CoordinatorCluster, system: SeededSystem, tmp_path: Path
 ) -> None:
     cluster.send(FinalCheckpointRequest(job_id=JOB))
@@ -173,7 +173,7 @@ def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_fil
     assert [name for name in cluster.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
 
 
-def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(cluster: CoordinatorCluster) -> None:
+def test_the_initial_checkpoint_of_a_job_may_be_in_another_storage(cluster: CoordinatorCluster) -> None:
     earlier = CompletedCheckpoint(
         job_id=JobId("earlier"), checkpoint_id=7, timestamp_ms=0, duration_ms=0, task_states=()
     )
@@ -186,7 +186,7 @@ def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(cluste
     assert (restore.checkpoint.checkpoint_id, restore.checkpoint.path) == (7, path)
 
 
-def test_an_unreadable_checkpoint_is_not_started_from(cluster: CoordinatorCluster) -> None:
+def test_an_unreadable_checkpoint_is_not_restored(cluster: CoordinatorCluster) -> None:
     cluster.send(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
 
     [failed] = cluster.received(RestoreStateFailed)
@@ -194,7 +194,7 @@ def test_an_unreadable_checkpoint_is_not_started_from(cluster: CoordinatorCluste
     assert "/nowhere/chk-1/_metadata: there is no such file" in failed.cause.message
 
 
-def test_subsumed_checkpoints_and_unused_state_leave_the_storage(
+def test_subsumed_checkpoints_and_unused_state_are_deleted_from_storage(
     cluster: CoordinatorCluster, system: SeededSystem
 ) -> None:
     cluster.send(StartCheckpointScheduler(job_id=JOB))
@@ -215,7 +215,7 @@ def test_subsumed_checkpoints_and_unused_state_leave_the_storage(
         (JobStatus.FAILED, ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, False),
     ],
 )
-def test_an_ended_job_leaves_checkpoints_by_its_retention_policy(
+def test_an_ended_job_retains_checkpoints_by_its_retention_policy(
     system: SeededSystem,
     tmp_path: Path,
     status: JobStatus,
@@ -234,7 +234,7 @@ def test_an_ended_job_leaves_checkpoints_by_its_retention_policy(
     assert cluster.files() == (["job/chk-1/_metadata", "job/shared/x"] if left else [])
 
 
-def test_the_de_activator_starts_the_scheduler_when_the_job_runs_and_stops_it_else(system: SeededSystem) -> None:
+def test_the_scheduler_runs_only_while_the_job_is_running(system: SeededSystem) -> None:
     coordinator = TestProbe(system)
     de_activator = system.spawn(Props(CheckpointCoordinatorDeActivator, coordinator.ref), "de-activator")
 

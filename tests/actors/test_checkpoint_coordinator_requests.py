@@ -1,4 +1,4 @@
-"""Savepoints, master hooks and a failing storage: the coordinator's answers and its traces."""
+"""Savepoints, master hooks and a failing storage: the coordinator's replies and log messages."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def decline(cluster: CoordinatorCluster, attempt: str, checkpoint_id: int) -> No
     cluster.send(refusal)
 
 
-def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_is_written_to_the_requested_folder_and_retained(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
     cluster.deploy("a")
     folder = tmp_path / "savepoint-1"
@@ -105,7 +105,7 @@ def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, 
     assert cluster.received(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB)]
 
 
-def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_that_a_task_declines_leaves_no_files(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path / "checkpoints", tolerable_failures=1)
     cluster.deploy("a", "b")
     folder = tmp_path / "savepoint-1"
@@ -128,7 +128,7 @@ def test_a_savepoint_request_is_answered_if_there_are_no_tasks(system: SeededSys
     assert failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
-def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_job_is_drained_with_a_savepoint(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
     cluster.deploy("a")
     folder = str(tmp_path / "savepoint-1")
@@ -141,7 +141,7 @@ def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path)
     assert [done.path for done in cluster.received(SavepointCompleted)] == [folder]
 
 
-def test_a_stop_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_stop_that_is_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a")
     cluster.send(FinalCheckpointRequest(job_id=JOB))
@@ -153,7 +153,7 @@ def test_a_stop_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_pa
     assert failed.cause.message == "the input is at its end, and the job already ends with checkpoint 1"
 
 
-def test_hooks_run_before_the_tasks_and_get_their_state_back(system: SeededSystem, tmp_path: Path) -> None:
+def test_hooks_run_before_the_tasks_and_get_their_state_restored(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
     cluster.deploy("a")
@@ -211,7 +211,7 @@ def test_unwritable_metadata_aborts_the_checkpoint(system: SeededSystem, tmp_pat
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "disk full")
 
 
-def test_a_failed_deletion_is_reported_and_blocks_nothing(
+def test_a_failed_deletion_is_reported_and_blocks_no_other_work(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = FullStorage(str(tmp_path), writes=True)

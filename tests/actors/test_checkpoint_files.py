@@ -13,7 +13,7 @@ from tests.actors.test_checkpoint_storage import JOB, checkpoint_of_two_subtasks
 from tests.syncs import watched_syncs
 
 
-def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path) -> None:
+def test_metadata_is_synced_before_its_rename_and_new_folders_first(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         CheckpointStorage(str(tmp_path / "new" / "checkpoints")).write_metadata(checkpoint_of_two_subtasks(1))
 
@@ -23,14 +23,14 @@ def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path
     assert syncs.paths == [str(path) for path in (*above, named / "_metadata.inprogress", named)]
 
 
-def test_files_are_not_synced_when_the_setting_is_off(tmp_path: Path) -> None:
+def test_files_are_not_synced_if_syncing_is_disabled(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint_of_two_subtasks(1))
 
     assert syncs.paths == []
 
 
-def test_the_folder_of_a_savepoint_has_a_durable_name(tmp_path: Path) -> None:
+def test_the_folder_of_a_savepoint_is_durable(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         initialize_savepoint(str(tmp_path / "savepoints"), "savepoint-1")
 
@@ -39,7 +39,7 @@ def test_the_folder_of_a_savepoint_has_a_durable_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 @pytest.mark.parametrize(("permissions", "of_files"), [(0o700, 0o600), (0o750, 0o640)])
-def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
+def test_files_and_folders_have_the_configured_permissions_at_any_umask(
     tmp_path: Path, umask: int, permissions: int, of_files: int
 ) -> None:
     directory, above = tmp_path / "output" / "checkpoints", tmp_path / "output"
@@ -61,7 +61,7 @@ def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
     assert above.stat().st_mode & 0o777 == 0o777 & ~umask
 
 
-def test_a_folder_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
+def test_an_existing_folder_keeps_its_permissions(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
 
     CheckpointStorage(str(tmp_path)).write_job_graph(job_graph(str(tmp_path)))

@@ -92,7 +92,7 @@ def test_a_savepoint_is_written_to_the_requested_directory(tmp_path: Path) -> No
     assert storage.read_metadata(path).checkpoint_id == 1
 
 
-def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
+def test_the_latest_checkpoint_has_the_highest_id(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     before = storage.latest(JOB)
@@ -102,7 +102,7 @@ def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
     assert storage.latest(JOB) == paths[1]
 
 
-def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_in_metadata_is_detected(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     file = Path(storage.write_metadata(checkpoint_of_two_subtasks(1)), "_metadata")
     whole = file.read_bytes()
@@ -113,7 +113,7 @@ def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
             storage.read_metadata(str(file.parent))
 
 
-def test_the_record_of_a_resumed_job_is_read_in_the_older_format(tmp_path: Path) -> None:
+def test_the_older_format_of_a_resumed_jobs_record_is_readable(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     path = storage.write_metadata(checkpoint_of_two_subtasks(1))
     note = Path(path, "_continued")
@@ -127,7 +127,7 @@ def test_the_record_of_a_resumed_job_is_read_in_the_older_format(tmp_path: Path)
     assert storage.continued_by(path) == "another"
 
 
-def test_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
+def test_a_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = CheckpointStorage(str(tmp_path))
@@ -144,7 +144,7 @@ def test_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
     assert storage.addresses() == [storage.latest(JOB)] == [first]
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = CheckpointStorage(str(tmp_path))
     storage.write_metadata(checkpoint_of_two_subtasks(1))
 
@@ -158,7 +158,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert files_below(tmp_path) == ["job-1", "job-1/chk-1", "job-1/chk-1/_metadata"]
 
 
-def test_a_process_that_was_replaced_completes_and_deletes_no_checkpoint(tmp_path: Path) -> None:
+def test_a_replaced_process_completes_and_deletes_no_checkpoint(tmp_path: Path) -> None:
     written = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks(1))
 
     def confirm_owner() -> None:
@@ -201,7 +201,7 @@ def test_a_truncated_file_is_distinguished_from_a_complete_one(tmp_path: Path, c
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 
-def test_a_single_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_a_single_flipped_bit_is_detected(tmp_path: Path) -> None:
     path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
@@ -261,7 +261,7 @@ def test_a_dropped_checkpoint_leaves_no_files(tmp_path: Path) -> None:
     assert files_below(tmp_path) == ["job-1", "job-1/chk-2", "job-1/chk-2/_metadata"]
 
 
-def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
+def test_state_is_deleted_whether_it_is_a_file_or_folder(tmp_path: Path) -> None:
     shared = tmp_path / "job-1" / "shared"
     (shared / "batch-1").mkdir(parents=True)
     (shared / "batch-1" / "part-0.parquet").write_text("rows")
@@ -308,7 +308,7 @@ def test_a_deleted_job_that_resumed_from_a_checkpoint_is_recorded_there(director
     assert storage.addresses() == [path]
 
 
-def test_deleting_a_missing_file_is_no_error(directory: str) -> None:
+def test_deleting_a_missing_file_is_allowed(directory: str) -> None:
     storage = CheckpointStorage(directory)
     path = storage.write_metadata(checkpoint_of_two_subtasks())
 
@@ -332,7 +332,7 @@ def job_graph(directory: str) -> JobGraph:
 
 
 class WithoutDriver(MemoryFileSystem):
-    """A file system whose library lacks a dependency, as HDFS without a JVM."""
+    """A file system whose library lacks a dependency, such as HDFS without a JVM."""
 
     protocol = "driverless"
 
@@ -363,7 +363,7 @@ def test_the_outcome_of_a_run_replaces_its_running_record(tmp_path: Path) -> Non
     assert storage.addresses() == []
 
 
-def test_the_end_of_another_or_unrecorded_run_changes_nothing(tmp_path: Path) -> None:
+def test_the_end_of_another_or_unrecorded_run_is_ignored(tmp_path: Path) -> None:
     storage, run = CheckpointStorage(str(tmp_path)), JobRun(job_id=JobId("b"), job_name="errors")
     ended = JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED)
 
@@ -375,7 +375,7 @@ def test_the_end_of_another_or_unrecorded_run_changes_nothing(tmp_path: Path) ->
     assert storage.last_run("errors") == run
 
 
-def test_a_job_below_a_path_with_brackets_is_deleted_and_no_other(directory: str) -> None:
+def test_only_the_specified_job_below_a_path_with_brackets_is_deleted(directory: str) -> None:
     other = CheckpointStorage(directory.replace("[1]*?", "1xx"))
     kept = other.write_metadata(checkpoint_of_two_subtasks())
     brackets = CheckpointStorage(directory if "[1]" in directory else f"{directory}/a[1]")

@@ -1,4 +1,4 @@
-"""The coordinator and its durable stores: late answers, unreachable stores, and fenced coordinators."""
+"""The coordinator and its durable stores: late replies, unreachable stores, and fenced coordinators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checkpoints() -> CheckpointPointers:
 
 
 def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> CoordinatorCluster:
-    """A coordinator of a job with one task, whose scheduler is on."""
+    """Return a coordinator of a job with one task, whose scheduler is started."""
     cluster = CoordinatorCluster(system, folder, checkpoints=checkpoints)
     cluster.deploy("a")
     cluster.send(StartCheckpointScheduler(job_id=JOB))
@@ -58,7 +58,7 @@ def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
     return trigger.checkpoint_id
 
 
-def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
+def end_notifications(cluster: CoordinatorCluster) -> list[Message]:
     return [
         said for said in cluster.task_messages() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)
     ]
@@ -87,7 +87,7 @@ def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
     return Unreliable(checkpoints)
 
 
-def test_completed_checkpoints_are_in_the_store_and_subsumed_ones_are_not(
+def test_the_store_contains_completed_but_no_subsumed_checkpoints(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)
@@ -99,10 +99,9 @@ def test_completed_checkpoints_are_in_the_store_and_subsumed_ones_are_not(
     assert checkpoints.recover("next", 1).completed == (CheckpointPointer(checkpoint_id=3, path=path),)
 
 
-def test_more_ids_are_drawn_with_writes_that_happen_anyway(
-    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
-) -> None:
-    cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
+def test_checkpoint_ids_are_drawn_in_batches(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
+    # `Unreliable` behaves like the store that it replaces.
+    cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
 
     taken = [take(cluster, system) for _ in range(3 * DRAWN_AT_ONCE)]
 
@@ -139,7 +138,7 @@ def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
     take(cluster, system)
     cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert told_of_an_end(cluster) == []
+    assert end_notifications(cluster) == []
     assert len(cluster.received(CheckpointCompleted)) == 1
     assert cluster.received(CheckpointAborted) == []
     assert len(cluster.received(CheckpointingStopped)) == 1
@@ -202,7 +201,9 @@ def test_a_savepoint_request_fails_at_once_if_no_id_can_be_drawn(
     assert refused.cause.message == "its id could not be drawn, 2 times in a row: the store cannot be reached"
 
 
-def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
+def test_a_job_starts_when_the_store_is_reachable_again(
+    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
+) -> None:
     unreliable.away = {"recover"}
     cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
     cluster.send(RequestRestoreState(job_id=JOB, version=0))

@@ -26,7 +26,7 @@ class Component(Actor):
     """Ignores messages, and stops when it fails, as the real components do."""
 
     def handle_message(self, message: Message) -> None:
-        raise RuntimeError("it was told to")
+        raise RuntimeError("requested by the test")
 
     def post_restart(self, cause: BaseException | None) -> None:
         self.context.stop()
@@ -45,7 +45,7 @@ class Plain:
 
 
 class EntrypointCluster(ClusterBuilder):
-    """An entrypoint with two components, and an unrelated actor with the name of a TaskManager."""
+    """An entrypoint with two components, and an unrelated actor that has a TaskManager's name."""
 
     def __init__(self, system: SeededSystem) -> None:
         super().__init__(system)
@@ -73,7 +73,7 @@ def test_a_killed_component_is_restarted_at_once_under_its_name(cluster: Entrypo
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_failed_component_is_restarted_too(cluster: EntrypointCluster, name: str) -> None:
+def test_a_failed_component_is_restarted(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     before.tell(Fail())
@@ -82,7 +82,7 @@ def test_a_failed_component_is_restarted_too(cluster: EntrypointCluster, name: s
     assert cluster.find(name) != before
 
 
-def test_the_next_job_manager_gets_the_living_resource_manager(cluster: EntrypointCluster) -> None:
+def test_a_new_job_manager_gets_the_living_resource_manager(cluster: EntrypointCluster) -> None:
     cluster.kill("resource-manager")
     cluster.kill("job-manager")
 
@@ -100,7 +100,7 @@ def test_a_request_for_the_components_is_answered_with_their_refs(cluster: Entry
     assert components.job_manager == cluster.find("job-manager")
 
 
-def test_a_component_that_ends_again_soon_restarts_after_a_delay(cluster: EntrypointCluster) -> None:
+def test_a_component_that_soon_ends_again_restarts_after_a_delay(cluster: EntrypointCluster) -> None:
     cluster.kill("job-manager")
     cluster.kill("job-manager")
     before = cluster.is_alive("job-manager")

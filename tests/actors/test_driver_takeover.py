@@ -1,4 +1,4 @@
-"""A driver that takes over from another one resumes its jobs, and repeats no finished work."""
+"""A driver that takes over resumes the jobs of its predecessor, and repeats no finished work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 
 
-def test_a_second_driver_waits_until_the_first_has_ended(driver: Driver, second: Driver) -> None:
+def test_a_second_driver_waits_until_the_first_driver_has_ended(driver: Driver, second: Driver) -> None:
     assert driver.run_of_application() is not None
     assert second.run_of_application() is None
 
@@ -33,7 +33,7 @@ def test_a_second_driver_waits_until_the_first_has_ended(driver: Driver, second:
     assert second.run_of_application() == driver.services.last_run()
 
 
-def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
+def test_a_submission_to_a_driver_without_leadership_is_logged(
     driver: Driver, second: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -45,7 +45,7 @@ def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
     assert f"job {JOB} ('{second.graph().name}') was submitted, and waits until this driver leads" in caplog.messages
 
 
-def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:
+def test_a_takeover_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.services.close()
     second.system.run_until_idle()
@@ -58,9 +58,7 @@ def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(
     assert second.received(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_whose_code_does_not_fit_is_refused_and_stays_for_another_submission(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_job_with_incompatible_code_is_refused_and_kept_for_resubmission(driver: Driver, second: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.services.close()
     second.data_plane.refusal = UnboundOperatorError("no operator 'sink'")
@@ -74,9 +72,7 @@ def test_a_job_whose_code_does_not_fit_is_refused_and_stays_for_another_submissi
     assert len(second.job_masters()) == 1
 
 
-def test_a_job_that_has_finished_in_the_same_run_is_not_run_again_by_the_next_driver(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_takeover_does_not_repeat_a_job_finished_in_the_same_run(driver: Driver, second: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
     driver.services.close()
 
@@ -86,7 +82,7 @@ def test_a_job_that_has_finished_in_the_same_run_is_not_run_again_by_the_next_dr
     assert second.job_masters() == []
 
 
-def test_a_job_being_archived_when_its_driver_died_is_answered_with_its_result(driver: Driver, second: Driver) -> None:
+def test_a_job_being_archived_at_a_takeover_is_answered_with_its_result(driver: Driver, second: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     remove = driver.system.add_delivery_hook(
         lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultRecorded else None
@@ -102,7 +98,7 @@ def test_a_job_being_archived_when_its_driver_died_is_answered_with_its_result(d
     assert second.stored_jobs() == []
 
 
-def test_a_waiting_driver_has_the_results_of_a_concluded_run(driver: Driver, second: Driver) -> None:
+def test_a_waiting_driver_gets_the_results_of_a_concluded_run(driver: Driver, second: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
     run = driver.conclude()
 
@@ -116,7 +112,9 @@ def test_a_waiting_driver_has_the_results_of_a_concluded_run(driver: Driver, sec
     assert not following.is_concluded
 
 
-def test_a_driver_after_a_concluded_run_begins_another(driver: Driver, tmp_path: Path, store: EmbeddedStore) -> None:
+def test_a_driver_started_after_a_concluded_run_starts_a_new_run(
+    driver: Driver, tmp_path: Path, store: EmbeddedStore
+) -> None:
     run = driver.conclude()
 
     with SeededSystem(5) as system:
@@ -126,7 +124,7 @@ def test_a_driver_after_a_concluded_run_begins_another(driver: Driver, tmp_path:
     assert following.run_id != run.run_id
 
 
-def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
+def test_a_driver_that_regains_leadership_resumes_a_job_run_elsewhere(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -141,7 +139,7 @@ def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
     assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
+def test_a_driver_that_regains_leadership_gets_the_results_of_its_concluded_run(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -159,8 +157,8 @@ def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
 def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> list[Runnable]:
-    """Let a second driver end a job whose blocking work is still running in the first driver when it loses the
-    leadership; return that work.
+    """Let the first driver lose the leadership while blocking work of its job runs, and let the second driver end the
+    job. Return the blocking work.
     """
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []
@@ -173,7 +171,7 @@ def end_elsewhere_while_at_work(
     return held
 
 
-def test_a_job_ended_by_another_driver_is_forgotten_after_its_local_work(
+def test_a_job_ended_by_another_driver_is_removed_after_its_local_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
@@ -191,7 +189,9 @@ def test_a_job_ended_by_another_driver_is_forgotten_after_its_local_work(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_running_work_of_a_job_ended_elsewhere_is_stopped(store: EmbeddedStore, tmp_path: Path, seed: int) -> None:
+def test_running_work_of_a_job_ended_by_another_driver_is_stopped(
+    store: EmbeddedStore, tmp_path: Path, seed: int
+) -> None:
     with SeededSystem(seed) as system, SeededSystem(4) as other:
         driver = Driver(system, tmp_path / "checkpoints", store, "first")
         driver.run(driver.graph(), slots=1)
@@ -245,7 +245,7 @@ def test_a_job_ended_by_another_driver_is_not_restarted(
     assert driver.run_of_application() is not None
 
 
-def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_forgotten(
+def test_a_later_runs_job_resumes_before_the_earlier_job_is_removed(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)

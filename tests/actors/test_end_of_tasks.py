@@ -1,4 +1,4 @@
-"""The JobMaster after all tasks have finished, and its answer to a task that does not find its producer."""
+"""The JobMaster after all tasks have finished, and its reply to a task that does not find its producer."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def finish_tasks(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
     return task_manager
 
 
-def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: JobCluster) -> None:
+def test_vertices_are_finalized_once_before_the_job_is_finished(cluster: JobCluster) -> None:
     finish_tasks(cluster)
 
     assert cluster.data_plane.finalized == [JobVertexId("source"), JobVertexId("sink")]
     assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_stopped_before_the_end_of_input_is_not_final(cluster: JobCluster) -> None:
+def test_vertices_of_a_stopped_job_are_not_finalized(cluster: JobCluster) -> None:
     finish_tasks(cluster, reads_all=False)
 
     assert cluster.data_plane.finalized == []
     assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_failed_finalization_is_the_jobs_failure(cluster: JobCluster) -> None:
+def test_a_failed_finalization_fails_the_job(cluster: JobCluster) -> None:
     cluster.data_plane.finalization_failures.append(OSError("the folder is gone"))
 
     finish_tasks(cluster)
@@ -51,7 +51,7 @@ def test_a_failed_finalization_is_the_jobs_failure(cluster: JobCluster) -> None:
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
 
 
-def test_a_task_that_does_not_find_its_producer_is_sent_the_producers_state(cluster: JobCluster) -> None:
+def test_a_task_with_a_missing_partition_is_sent_the_producers_state(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
 

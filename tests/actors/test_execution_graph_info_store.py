@@ -25,7 +25,7 @@ from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 
 def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:
-    """The answer of the current JobManager."""
+    """Return the response of the current JobManager."""
     asking = driver.client
     driver.job_manager.tell(RequestJobDetails(job_id=job_id, reply_to=asking))
     return driver.last(asking, JobDetails)
@@ -42,7 +42,7 @@ def test_a_job_without_listeners_can_be_queried(driver: Driver) -> None:
     assert [vertex.state for vertex in answer.vertices] == [ExecutionState.RUNNING, ExecutionState.RUNNING]
 
 
-def test_a_job_that_has_ended_can_be_asked_about(driver: Driver) -> None:
+def test_an_ended_job_can_be_queried(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     assert details(driver).status is JobStatus.FINISHED
@@ -54,7 +54,7 @@ def test_an_unknown_job_has_no_details(driver: Driver) -> None:
     assert driver.received(driver.client, JobNotFound) == [JobNotFound(job_id=JobId("other"))]
 
 
-def test_the_restarts_of_a_job_are_counted_over_the_job_masters_and_job_managers_that_died(driver: Driver) -> None:
+def test_restarts_are_counted_across_job_masters_and_job_managers(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -68,7 +68,7 @@ def test_the_restarts_of_a_job_are_counted_over_the_job_masters_and_job_managers
     assert (answer.status, answer.number_of_restarts) == (JobStatus.FINISHED, 1)
 
 
-def test_a_job_that_ends_while_its_job_manager_dies_stays_ended(driver: Driver) -> None:
+def test_a_job_that_ends_while_its_job_manager_is_killed_stays_ended(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
@@ -78,7 +78,7 @@ def test_a_job_that_ends_while_its_job_manager_dies_stays_ended(driver: Driver) 
     assert details(driver).status is JobStatus.FINISHED
 
 
-def test_a_job_submitted_again_after_its_refusal_is_described_by_its_new_graph(driver: Driver) -> None:
+def test_a_refused_job_submitted_again_is_described_by_its_new_graph(driver: Driver) -> None:
     driver.data_plane.refusal = LookupError("no code")
     driver.submit(driver.graph())
     driver.data_plane.refusal = None
@@ -112,7 +112,7 @@ def test_all_details_of_a_job_are_reported(driver: Driver) -> None:
     assert driver.last(asking, CheckpointDetails) == CheckpointDetails(job_id=JOB, checkpoint=None)
 
 
-def test_a_checkpoint_shows_which_subtasks_have_acknowledged_while_it_waits_for_others(driver: Driver) -> None:
+def test_a_pending_checkpoint_lists_the_subtasks_that_have_acknowledged(driver: Driver) -> None:
     source, _ = driver.deployed(driver.run(driver.graph(), slots=1))
     driver.tell_job_master(TriggerSavepoint(job_id=JOB, client=driver.client, savepoint_directory=str(driver.folder)))
 

@@ -57,7 +57,7 @@ def test_three_invalid_acknowledgements_do_not_fail_the_job(tmp_path: Path, capl
     assert "job job: AcknowledgeCheckpoint could not be handled, so that checkpoint 1 fails" in lines(caplog)
 
 
-def test_a_hook_that_raises_is_in_the_log_with_its_exception(
+def test_a_failing_hook_is_logged_with_its_exception(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = CoordinatorCluster(
@@ -95,7 +95,7 @@ def test_equal_failures_are_logged_with_their_count(
     assert [line.partition("(the same ")[2].partition(" times")[0] for line in failed] == ["", "2", "5", "10"]
 
 
-def test_the_task_that_no_checkpoint_can_begin_without_is_logged_once(
+def test_a_task_that_prevents_checkpoints_is_logged_once(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""Failure enrichers: which enricher may set which label, what a failing enricher causes, and when a job gets its
+"""Failure enrichers: which enricher may set which label, the effect of a failing enricher, and when a job gets its
 labels.
 """
 
@@ -31,7 +31,7 @@ TASK = FailureContext(job_id=JOB, job_name="job", failure_type=FailureType.TASK,
 
 
 class Owner(FailureEnricher):
-    """Labels a failure with the owner that its text names."""
+    """Labels a failure with the owner that the failure message names."""
 
     keys: Set[str] = frozenset({"owner"})
 
@@ -68,18 +68,18 @@ def enrichers(*each: FailureEnricher) -> FailureEnrichers:
     return made
 
 
-def test_labels_come_from_every_enricher_by_their_keys() -> None:
+def test_a_failure_gets_the_labels_of_every_enricher() -> None:
     labels = enrichers(Owner(), Kind({"kind": "user"})).labels(failure(), TASK)
 
     assert labels == (FailureLabel(key="kind", value="user"), FailureLabel(key="owner", value="team-a"))
 
 
-def test_a_key_belongs_to_one_enricher_and_both_are_named() -> None:
+def test_a_key_of_two_enrichers_is_refused_with_both_names() -> None:
     with pytest.raises(FailureEnricherError, match="Severity declares the keys owner, as Owner does already"):
         enrichers(Owner(), Severity())
 
 
-def test_an_enricher_that_declares_nothing_is_refused() -> None:
+def test_an_enricher_that_declares_no_keys_is_refused() -> None:
     with pytest.raises(FailureEnricherError, match="the failure enricher Nothing declares the keys"):
         enrichers(Nothing())
 
@@ -107,19 +107,19 @@ def test_an_unknown_package_is_refused_with_the_known_ones() -> None:
         ),
     ],
 )
-def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(
+def test_an_undeclared_label_is_omitted_and_its_enricher_named(
     given: Mapping[str, object], complaint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert enrichers(Owner(given)).labels(failure(), TASK) == (FailureLabel(key="owner", value="a"),)
     assert complaint in caplog.text
 
 
-def test_a_value_that_is_no_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_label_value_that_is_not_text_is_omitted(caplog: pytest.LogCaptureFixture) -> None:
     assert enrichers(Owner({"owner": 7})).labels(failure(), TASK) == ()
     assert "the failure enricher Owner returned 7 for the label 'owner': the value must be a text" in caplog.text
 
 
-def test_an_enricher_that_raises_takes_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_enricher_that_raises_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:
     labels = enrichers(Owner(), FailureKind()).labels(failure("worse"), TASK)
 
     assert labels == (FailureLabel(key="type", value="TestError"),)
@@ -145,7 +145,7 @@ class LabellingCluster(JobCluster):
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """The latest version of each failure that was sent to the client."""
+        """Return the latest version of each failure that was sent to the client."""
         return {message.entry.number: message.entry for message in self.received(self.client, ExceptionHistoryChanged)}
 
 
@@ -170,13 +170,13 @@ def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: L
 
     (entry,) = cluster.entries().values()
     assert entry.root.failure_labels == (FailureLabel(key="owner", value="team-a"),)
-    told = [type(message) for message in cluster.all_received(cluster.client)]
-    assert told.index(JobResultFailure) > len(told) - 1 - told[::-1].index(ExceptionHistoryChanged)
+    classes = [type(message) for message in cluster.all_received(cluster.client)]
+    assert classes.index(JobResultFailure) > len(classes) - 1 - classes[::-1].index(ExceptionHistoryChanged)
     assert owner.asked[0].failure_type is FailureType.TASK
     assert owner.asked[0].job_id == JobId(JOB)
 
 
-def test_an_enricher_that_raises_does_not_hurt_the_job(
+def test_an_enricher_that_raises_does_not_affect_the_job(
     cluster: LabellingCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.label_with(Owner())

@@ -67,7 +67,7 @@ def test_an_id_that_cannot_name_an_actor_is_refused(cluster: JobCluster) -> None
     assert "job-a/b" in cluster.last(cluster.client, JobResultFailure).cause.message
 
 
-def test_a_second_job_with_the_same_id_is_refused_while_the_first_exists(cluster: JobCluster) -> None:
+def test_a_job_with_the_id_of_an_existing_job_is_refused(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
     cluster.submit(cluster.graph())
@@ -88,7 +88,7 @@ def test_a_finished_job_is_reported_after_its_cleanup(cluster: JobCluster) -> No
     assert not (cluster.folder / JOB).exists()
 
 
-def test_a_job_that_has_ended_is_answered_with_its_result_when_it_is_submitted_again(cluster: JobCluster) -> None:
+def test_an_ended_job_submitted_again_is_answered_with_its_result(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     for descriptor in cluster.deployed(task_manager):
         cluster.report(descriptor.attempt, ExecutionState.FINISHED)
@@ -111,7 +111,7 @@ def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
     assert cluster.last(cluster.client, JobResultFailure).cause == failure("disk full")
 
 
-def test_a_cancelled_job_is_answered_when_accepted_and_when_done(cluster: JobCluster) -> None:
+def test_a_cancellation_is_answered_when_accepted_and_when_completed(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.cancel()
@@ -129,7 +129,7 @@ def test_a_nonexistent_job_cannot_be_cancelled(cluster: JobCluster) -> None:
     assert cluster.last(cluster.client, CancellationFailure).job_id == JOB
 
 
-def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) -> None:
+def test_data_that_cannot_be_released_does_not_delay_the_result(cluster: JobCluster) -> None:
     cluster.data_plane.cannot_release = OSError("busy")
     task_manager = cluster.run(cluster.graph(), slots=1)
 

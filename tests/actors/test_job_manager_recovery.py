@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters die or lose the leadership: jobs resume, and no finished work is repeated."""
+"""JobManagers and JobMasters are killed or lose the leadership: jobs resume, and no finished work is repeated."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from flykka.messages.control.job import (
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 
-# JobMasters that die
+# JobMasters that end
 
 
-def test_a_killed_job_master_is_followed_by_one_that_resumes(driver: Driver) -> None:
+def test_a_new_job_master_resumes_after_the_old_one_is_killed(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -62,7 +62,7 @@ def test_a_stop_request_fails_at_the_end_of_the_job_master(driver: Driver) -> No
     assert "continues from the latest checkpoint" in driver.last(driver.client, StoppingFailure).cause.message
 
 
-def test_a_cancelled_job_whose_job_master_dies_is_cancelled_by_the_next(driver: Driver) -> None:
+def test_a_cancelled_job_whose_job_master_ends_is_cancelled_by_the_next(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.cancel()
 
@@ -72,7 +72,7 @@ def test_a_cancelled_job_whose_job_master_dies_is_cancelled_by_the_next(driver: 
     assert driver.stored_jobs() == []
 
 
-def test_a_job_whose_job_masters_fail_by_themselves_fails_with_the_error_of_the_third(driver: Driver) -> None:
+def test_a_job_fails_with_the_third_consecutive_job_master_error(driver: Driver) -> None:
     driver.submit(replace(driver.graph(), heartbeat_interval_ms=-1))
 
     failed = driver.last(driver.client, JobResultFailure)
@@ -80,7 +80,7 @@ def test_a_job_whose_job_masters_fail_by_themselves_fails_with_the_error_of_the_
     assert driver.stored_jobs() == []
 
 
-def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Driver) -> None:
+def test_a_job_does_not_fail_however_often_its_job_master_is_killed(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     for _ in range(5):
@@ -91,7 +91,7 @@ def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Dr
     assert driver.received(driver.client, JobResultFailure) == []
 
 
-def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Driver) -> None:
+def test_a_job_whose_job_master_is_killed_while_archiving_is_not_repeated(driver: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     registration = driver.registration
 
@@ -109,7 +109,7 @@ def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Dr
     assert driver.stored_jobs() == []
 
 
-# JobManagers that die
+# JobManagers that end
 
 
 def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> None:
@@ -124,7 +124,7 @@ def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> N
     assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: Driver) -> None:
+def test_a_client_that_returns_after_its_job_ended_gets_the_result(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
@@ -135,14 +135,14 @@ def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: D
     assert driver.received(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
 
 
-def test_a_client_that_asks_for_an_unknown_job_is_notified(driver: Driver) -> None:
+def test_a_client_that_queries_an_unknown_job_is_notified(driver: Driver) -> None:
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
     driver.job_manager.tell(RequestJob(job_id=JOB, client=driver.client))
 
     assert driver.received(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
 
 
-def test_a_later_client_first_gets_the_status_of_the_job(driver: Driver) -> None:
+def test_a_new_client_first_gets_the_status_of_the_job(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
     driver.bring_to_running("tm-1")
     late = driver.stand("late")

@@ -60,7 +60,7 @@ def checkpointed(cluster: JobCluster, interval_ms: int | None = None) -> JobGrap
     return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=interval_ms))
 
 
-def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
+def test_an_unhandled_checkpoint_message_is_logged_by_the_job_master(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.submit(cluster.graph())
@@ -74,7 +74,7 @@ def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
     assert record.getMessage().startswith(f"{job_master.path}#1 has no handler for TriggerCheckpoint")
 
 
-def test_effects_of_an_event_may_not_decide_further_events(
+def test_handling_an_effect_may_not_emit_further_events(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobMaster, "_on_effect", lambda job_master, _: job_master._decide(()))
@@ -88,7 +88,7 @@ def test_effects_of_an_event_may_not_decide_further_events(
 # Slots and deployment
 
 
-def test_vertices_that_share_slots_ask_for_one_slot_per_subtask(cluster: JobCluster) -> None:
+def test_vertices_that_share_slots_request_one_slot_per_subtask(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
 
     assert cluster.received(cluster.resource_manager, RequestSlot) == []
@@ -112,8 +112,8 @@ def test_deployment_waits_for_every_slot(cluster: JobCluster) -> None:
 def test_a_slot_is_accepted_before_its_task_arrives(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    told = [type(message) for message in cluster.all_received(task_manager)]
-    assert told.index(AcceptSlots) < told.index(SubmitTask)
+    classes = [type(message) for message in cluster.all_received(task_manager)]
+    assert classes.index(AcceptSlots) < classes.index(SubmitTask)
 
 
 def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
@@ -151,7 +151,7 @@ def test_a_repeated_registration_is_acknowledged_again(cluster: JobCluster) -> N
     assert [ack.job_id for ack in cluster.received(task_manager, AcknowledgeRegistration)] == [JOB, JOB]
 
 
-def test_slots_go_back_when_the_job_has_ended(cluster: JobCluster) -> None:
+def test_slots_are_returned_when_the_job_has_ended(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     for attempt in attempts(cluster, task_manager):
@@ -202,7 +202,7 @@ def test_a_job_that_is_not_restarted_logs_and_publishes_the_reason(
     assert cluster.last(cluster.client, ExceptionHistoryChanged).entry.why_not_restarted == why
 
 
-def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:
+def test_a_restart_uses_the_slots_that_the_job_already_has(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
@@ -212,7 +212,7 @@ def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:
     assert len(cluster.received(cluster.resource_manager, RequestSlot)) == 1
 
 
-def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(cluster: JobCluster) -> None:
+def test_a_killed_task_manager_is_one_failure_and_its_slots_are_rerequested(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(parallelism=2), slots=2)
 
     cluster.system.kill(task_manager)
@@ -243,7 +243,7 @@ def test_a_task_manager_that_is_silent_for_too_long_is_lost(cluster: JobCluster)
     assert cluster.received(task_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
 
 
-def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
+def test_a_task_manager_that_sends_heartbeats_is_not_lost(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     for _ in range(10):
@@ -256,7 +256,7 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
 # Sources
 
 
-def test_discovery_continues_until_everything_is_found_and_read(cluster: JobCluster) -> None:
+def test_discovery_continues_until_everything_is_discovered_and_read(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits(count=4)
@@ -281,7 +281,7 @@ def test_a_failing_discovery_fails_the_job_and_is_repeated(cluster: JobCluster) 
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_splits_of_a_failed_reader_are_assigned_again(cluster: JobCluster) -> None:
+def test_splits_of_a_failed_reader_are_reassigned(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.request_splits()
 
@@ -293,7 +293,7 @@ def test_splits_of_a_failed_reader_are_assigned_again(cluster: JobCluster) -> No
     assert [each.splits for each in cluster.received(task_manager, AddSplits)] == [(file_split("file-0"),)] * 2
 
 
-def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> None:
+def test_the_request_of_an_earlier_attempt_gets_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -307,7 +307,7 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
 # Checkpoints
 
 
-def test_a_reader_gets_no_splits_between_a_snapshot_and_its_answer(cluster: JobCluster) -> None:
+def test_a_reader_gets_no_splits_between_a_snapshot_and_its_reply(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
@@ -318,7 +318,7 @@ def test_a_reader_gets_no_splits_between_a_snapshot_and_its_answer(cluster: JobC
     assert [each.splits for each in cluster.received(task_manager, AddSplits)] == [(file_split("file-0"),)]
 
 
-def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster: JobCluster) -> None:
+def test_a_final_checkpoint_is_taken_when_all_tasks_have_read_everything(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster), slots=1)
 
     cluster.tell_job_master(NotifyEndOfData(attempt=SOURCE))
@@ -327,16 +327,16 @@ def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster
     trigger = cluster.last(task_manager, TriggerCheckpoint)
     cluster.acknowledge(SOURCE)
     cluster.acknowledge(SINK)
-    told = {notification.attempt for notification in cluster.received(task_manager, NotifyCheckpointComplete)}
+    attempts = {notification.attempt for notification in cluster.received(task_manager, NotifyCheckpointComplete)}
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, ExecutionState.FINISHED)
 
     assert (trigger.attempt, trigger.options.is_final) == (SOURCE, True)
-    assert told == {SOURCE, SINK}
+    assert attempts == {SOURCE, SINK}
     assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_metrics_of_tasks_are_forwarded_under_their_names(cluster: JobCluster) -> None:
+def test_metrics_of_tasks_are_forwarded_with_their_names(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     cluster.tell_job_master(ReportTaskMetrics(attempt=SOURCE, metrics=TaskIOMetrics(rows_out=7)))
@@ -356,7 +356,7 @@ def test_the_number_of_waiting_files_is_reported_with_the_reader_metrics(cluster
     assert [(message.vertex_id, message.files_unassigned) for message in reported] == [("source", 42), ("sink", 0)]
 
 
-def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster: JobCluster) -> None:
+def test_a_job_cancelled_during_its_restart_delay_does_not_restart(cluster: JobCluster) -> None:
     later = FixedDelayRestartStrategyConfiguration(delay_ms=1_000)
     task_manager = cluster.run(cluster.graph(restart=later), slots=1)
     cluster.report(SOURCE, ExecutionState.FAILED, failure())

@@ -1,4 +1,4 @@
-"""A job that has lost its ResourceManager continues, and repeats its slot requests at the next one."""
+"""A job that has lost its ResourceManager continues, and sends its open slot requests to the next one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ A_WHILE_MS = 1_000
 
 
 def start_another(cluster: JobCluster) -> None:
-    """Start a ResourceManager at the same path; the JobMaster registers at it."""
+    """Start a ResourceManager at the same path, so that the JobMaster registers at it."""
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
     cluster.send_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
 
 
-def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> None:
+def test_a_job_continues_when_its_resource_manager_ends(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.system.kill(cluster.resource_manager)
@@ -39,7 +39,7 @@ def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> No
     assert cluster.received(task_manager, CancelTask) == []
 
 
-def test_the_next_resource_manager_is_asked_for_the_slots_that_are_waited_for(cluster: JobCluster) -> None:
+def test_the_next_resource_manager_gets_the_open_slot_requests(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
     cluster.accept_job_master()
     asked = {request.allocation_id for request in cluster.received(cluster.resource_manager, RequestSlot)}
@@ -62,7 +62,7 @@ def test_a_job_submitted_without_a_resource_manager_waits_for_one(cluster: JobCl
     assert len(cluster.received(cluster.resource_manager, RequestSlot)) == 1
 
 
-def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobCluster) -> None:
+def test_a_cancelled_job_does_not_wait_for_a_resource_manager(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.cancel()
@@ -73,7 +73,7 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
     assert cluster.statuses() == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
 
 
-def test_a_resource_manager_that_requests_heartbeats_is_answered_and_kept(cluster: JobCluster) -> None:
+def test_a_resource_manager_that_sends_heartbeat_requests_gets_replies(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.received(cluster.resource_manager, RegisterJobMaster))
     rounds = 2 * HEARTBEAT_TIMEOUT_MS // HEARTBEAT_INTERVAL_MS
@@ -135,7 +135,7 @@ def test_an_unrequested_acknowledgement_is_a_dead_letter(cluster: JobCluster) ->
     assert cluster.received(cluster.resource_manager, RequestSlot) == []
 
 
-def test_an_ended_job_looks_for_no_resource_manager(cluster: JobCluster) -> None:
+def test_an_ended_job_does_not_look_for_a_resource_manager(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.system.kill(cluster.resource_manager)
 

@@ -38,7 +38,7 @@ def a_job(driver: Driver) -> JobGraph:
     return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=60_000))
 
 
-def test_the_next_driver_keeps_the_requirements_that_a_client_has_set(driver: Driver, second: Driver) -> None:
+def test_the_next_driver_keeps_the_requirements_set_by_a_client(driver: Driver, second: Driver) -> None:
     driver.run(a_job(driver), slots=1)
     update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
     driver.tell(driver.job_manager, update)
@@ -50,8 +50,8 @@ def test_the_next_driver_keeps_the_requirements_that_a_client_has_set(driver: Dr
     assert second.received(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
     second.send_as_resource_manager(THREE_SLOTS)
 
-    told = second.last(second.client, JobParallelismChanged)
-    assert [each.parallelism for each in told.vertices] == [3, 3]
+    changed = second.last(second.client, JobParallelismChanged)
+    assert [each.parallelism for each in changed.vertices] == [3, 3]
     assert len(second.received(second.resource_manager, RequestSlot)) == 3
     second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
     assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS
@@ -81,9 +81,7 @@ def test_a_start_counted_while_requirements_are_stored_is_not_lost(
     assert (job.starts, job.resource_requirements) == (1, BOUNDS)
 
 
-def test_a_job_with_invalid_stored_requirements_begins_with_those_of_its_program(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_job_with_invalid_stored_requirements_uses_those_of_its_program(driver: Driver, second: Driver) -> None:
     driver.run(a_job(driver), slots=1)
     update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
     driver.tell(driver.job_manager, update)
@@ -95,7 +93,7 @@ def test_a_job_with_invalid_stored_requirements_begins_with_those_of_its_program
     assert len(second.received(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
 
 
-def test_a_nonexistent_job_is_not_rescaled(driver: Driver) -> None:
+def test_rescaling_a_nonexistent_job_is_refused(driver: Driver) -> None:
     driver.run_of_application()
 
     driver.tell(driver.job_manager, RequestJobResourceRequirements(job_id=JOB, client=driver.client))

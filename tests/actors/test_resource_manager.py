@@ -1,4 +1,6 @@
-"""The ResourceManager as an actor: it starts, watches and replaces TaskManagers, and passes slots to JobMasters."""
+"""The ResourceManager as an actor: it starts, monitors and replaces TaskManagers, and forwards slot requests of
+JobMasters.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ class Broken(Actor):
 
 
 def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
-    """A ResourceManager that starts TaskManagers of this kind."""
+    """Start a ResourceManager that starts TaskManagers of this class."""
     made = ClusterBuilder(system)
     return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
 
@@ -136,7 +138,7 @@ def test_a_task_manager_that_cannot_start_is_retried_after_a_delay(system: Seede
     assert living_task_managers(system) == ["/user/task-manager-2"]
 
 
-def test_a_silent_task_manager_is_ended_and_replaced(system: SeededSystem) -> None:
+def test_a_silent_task_manager_is_stopped_and_replaced(system: SeededSystem) -> None:
     leader = resource_manager(system, task_managers=1)
     first = system.find("/user/task-manager-1")
     assert first is not None
@@ -147,7 +149,7 @@ def test_a_silent_task_manager_is_ended_and_replaced(system: SeededSystem) -> No
     assert living_task_managers(system) == ["/user/task-manager-2"]
 
 
-def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
+def test_a_task_manager_that_sends_heartbeats_is_not_replaced(system: SeededSystem) -> None:
     guest = Guest(system, resource_manager(system), None)
 
     for _ in range(20):
@@ -158,7 +160,7 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
     assert "/user/guest" in system.cells.living_paths()
 
 
-def test_an_abandoned_task_manager_is_refused(system: SeededSystem) -> None:
+def test_a_task_manager_given_up_is_refused(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
     successor = Probe(system, "other")
@@ -171,7 +173,7 @@ def test_an_abandoned_task_manager_is_refused(system: SeededSystem) -> None:
     assert successor.expect(RefuseRegistration).reason == "guest was given up and replaced"
 
 
-def test_registering_twice_changes_nothing(system: SeededSystem) -> None:
+def test_a_repeated_registration_has_no_effect(system: SeededSystem) -> None:
     guest = Guest(system, resource_manager(system), None)
 
     guest.register(None)
@@ -179,7 +181,7 @@ def test_registering_twice_changes_nothing(system: SeededSystem) -> None:
     assert guest.peer.expect(AcknowledgeRegistration).leader_session_id == guest.session
 
 
-def test_a_request_reaches_the_task_manager_with_all_it_needs_to_offer_the_slot(system: SeededSystem) -> None:
+def test_a_slot_request_contains_all_that_is_needed_to_offer_the_slot(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest, job_master = Guest(system, leader, None), Leader(system, leader)
 
@@ -251,7 +253,7 @@ def test_the_allocations_of_a_lost_task_manager_are_reported_to_its_jobs(system:
 
 
 @pytest.mark.parametrize("leave", ["killed", "says goodbye"])
-def test_the_requests_of_a_job_master_that_leaves_are_forgotten(system: SeededSystem, leave: str) -> None:
+def test_the_requests_of_a_disconnected_job_master_are_removed(system: SeededSystem, leave: str) -> None:
     leader = resource_manager(system)
     job_master = Leader(system, leader)
     job_master.request("a")
@@ -278,7 +280,7 @@ def test_messages_under_a_stale_session_become_dead_letters(system: SeededSystem
     assert [letter.reason.startswith("stale leader session a former one") for letter in dropped] == [True]
 
 
-def test_a_failed_instance_does_not_continue_without_its_state(system: SeededSystem) -> None:
+def test_a_failed_resource_manager_ends_instead_of_continuing_without_state(system: SeededSystem) -> None:
     started: list[str] = []
 
     def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:

@@ -1,4 +1,4 @@
-"""The ResourceManager detects lost JobMasters and unresponsive ones, and TaskManagers of its predecessor."""
+"""The ResourceManager detects lost and unresponsive JobMasters, and TaskManagers of its predecessor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="i
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
-    """Advance time while these JobMasters answer heartbeats."""
+    """Advance time while these JobMasters reply to heartbeats."""
     for _ in range(ms // INTERVAL_MS):
         system.advance(INTERVAL_MS)
         for each in answering:
@@ -47,7 +47,7 @@ def is_alive(system: SeededSystem, ref: ActorRef) -> bool:
 # JobMasters
 
 
-def test_a_job_master_is_asked_and_one_that_answers_stays_registered(system: SeededSystem) -> None:
+def test_a_job_master_that_replies_to_heartbeats_stays_registered(system: SeededSystem) -> None:
     job_master = Leader(system, resource_manager(system))
 
     pass_time(system, 3 * TIMEOUT_MS, job_master)
@@ -56,20 +56,20 @@ def test_a_job_master_is_asked_and_one_that_answers_stays_registered(system: See
     assert job_master.peer.received(DisconnectResourceManager) == []
 
 
-def test_a_silent_job_master_is_disconnected_and_gets_no_slots_until_it_reregisters(system: SeededSystem) -> None:
+def test_a_silent_job_master_gets_no_slots_until_it_reregisters(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master = Leader(system, leader)
     job_master.request("a")
 
     pass_time(system, TIMEOUT_MS)
-    told = job_master.peer.received(DisconnectResourceManager)
+    disconnects = job_master.peer.received(DisconnectResourceManager)
     guest = Guest(system, leader, None)
 
-    assert told == [DisconnectResourceManager(job_id=JOB)]
+    assert disconnects == [DisconnectResourceManager(job_id=JOB)]
     assert guest.peer.received(AllocateSlot) == []
 
 
-def test_a_task_manager_that_repeatedly_registers_without_an_answer_is_given_up(system: SeededSystem) -> None:
+def test_a_task_manager_that_registers_repeatedly_without_heartbeats_is_lost(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master, guest = Leader(system, leader), Guest(system, leader, None)
     registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=job_master.peer.ref)
@@ -83,7 +83,7 @@ def test_a_task_manager_that_repeatedly_registers_without_an_answer_is_given_up(
     assert not is_alive(system, guest.peer.ref)
 
 
-def test_the_next_job_master_of_a_job_takes_the_place_of_the_former(system: SeededSystem) -> None:
+def test_a_new_job_master_of_a_job_replaces_the_old_one(system: SeededSystem) -> None:
     leader = resource_manager(system)
     former = Leader(system, leader)
     former.request("a")
@@ -100,7 +100,7 @@ def test_the_next_job_master_of_a_job_takes_the_place_of_the_former(system: Seed
 # TaskManagers
 
 
-def test_a_task_manager_that_never_registers_is_ended_and_replaced(system: SeededSystem) -> None:
+def test_a_task_manager_that_never_registers_is_stopped_and_replaced(system: SeededSystem) -> None:
     resource_manager(system, task_managers=1)
 
     system.advance(TIMEOUT_MS)
@@ -137,7 +137,7 @@ def test_late_messages_of_an_actor_given_up_are_dead_letters(system: SeededSyste
 # A second ResourceManager
 
 
-def test_the_next_resource_manager_announces_itself_to_living_task_managers(system: SeededSystem) -> None:
+def test_a_new_resource_manager_announces_itself_to_living_task_managers(system: SeededSystem) -> None:
     survivor = Probe(system, "task-manager-7")
 
     leader = resource_manager(system, task_managers=2)
@@ -146,7 +146,7 @@ def test_the_next_resource_manager_announces_itself_to_living_task_managers(syst
     assert living_task_managers(system) == ["/user/task-manager-7", "/user/task-manager-8"]
 
 
-def test_slots_that_are_held_are_known_to_the_next_resource_manager(system: SeededSystem) -> None:
+def test_a_new_resource_manager_knows_the_allocated_slots(system: SeededSystem) -> None:
     leader = resource_manager(system)
     survivor, job_master = Guest(system, leader, "held", None), Leader(system, leader)
 

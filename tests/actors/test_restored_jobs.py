@@ -1,4 +1,4 @@
-"""A job starts from its own last checkpoint or from a given one, with all state or without the unclaimed state."""
+"""A job starts from its own last checkpoint or from a specified one, with all state or without the unclaimed state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
-"""A second id, because a request for a known job is answered with its outcome."""
+"""A second job id, because the submission of a known job is answered with its outcome."""
 
 
 def retained(cluster: JobCluster) -> str:
-    """The path of the retained checkpoint of a cancelled job, with state of the operator `source`."""
+    """Return the path of the retained checkpoint of a cancelled job, with state of the operator `source`."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
     cluster.acknowledge(SOURCE)
@@ -42,7 +42,7 @@ def retained(cluster: JobCluster) -> str:
     return kept
 
 
-def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(cluster: JobCluster) -> None:
+def test_a_job_whose_checkpoint_is_unreadable_is_refused_without_leftovers(cluster: JobCluster) -> None:
     nowhere = str(cluster.folder / "nowhere")
 
     cluster.job_manager.tell(SubmitJob(job_graph=cluster.graph(), client=cluster.client, restore_path=nowhere))
@@ -53,7 +53,7 @@ def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(clu
     assert not cluster.folder.exists()
 
 
-def test_a_running_job_is_taken_over_although_its_initial_checkpoint_is_gone(tmp_path: Path) -> None:
+def test_a_running_job_is_taken_over_without_its_deleted_initial_checkpoint(tmp_path: Path) -> None:
     store = EmbeddedStore()
     with SeededSystem(5) as system, SeededSystem(6) as other:
         first, second = (Driver(each, tmp_path / "checkpoints", store, str(each)) for each in (system, other))
@@ -120,7 +120,7 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     )
 
 
-def test_state_without_operator_is_dropped_if_allowed_and_named(
+def test_unclaimed_state_is_dropped_with_its_name_if_allowed(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = retained(cluster)
@@ -142,7 +142,7 @@ def test_state_without_operator_is_dropped_if_allowed_and_named(
     assert "skipped the checkpoint's state of operators that the job does not have: source" in caplog.text
 
 
-def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -> None:
+def test_unclaimed_state_is_refused_unless_allowed(cluster: JobCluster) -> None:
     path = retained(cluster)
 
     cluster.job_manager.tell(

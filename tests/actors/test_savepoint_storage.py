@@ -64,12 +64,12 @@ def sink_state(*prepared: Value) -> OperatorSubtaskState:
 
 
 def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
-    """A savepoint in this folder, written by a storage with another directory and read again."""
+    """Return a savepoint in this folder that a storage with another directory wrote and read again."""
     CheckpointStorage("memory://checkpoints").write_metadata(savepoint_of(*operators), folder)
     return CheckpointStorage(folder).read_metadata(folder)
 
 
-def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
+def moved_savepoint(tmp_path: Path, folder: str) -> CompletedCheckpoint:
     target = tmp_path / "elsewhere" / "renamed"
     target.parent.mkdir()
     Path(folder).rename(target)
@@ -88,7 +88,7 @@ def test_a_moved_savepoint_refers_to_its_state_in_the_new_folder(tmp_path: Path)
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     rewritten_savepoint(folder, windows_state(with_state(folder)))
 
-    found = moved(tmp_path, folder)
+    found = moved_savepoint(tmp_path, folder)
 
     [entry] = found.task_states
     state = entry.state
@@ -105,7 +105,7 @@ def test_staged_files_move_with_a_savepoint_but_sink_targets_do_not(tmp_path: Pa
     writer = WriterState(writer="job/sink-0", batches=(replace(batch, path=f"file:{folder}/sink/2-0"),))
     rewritten_savepoint(folder, sink_state(copied, batch, writer))
 
-    found = moved(tmp_path, folder)
+    found = moved_savepoint(tmp_path, folder)
 
     [entry] = found.task_states
     assert entry.state is not None
@@ -117,7 +117,7 @@ def test_staged_files_move_with_a_savepoint_but_sink_targets_do_not(tmp_path: Pa
     ]
 
 
-def test_a_savepoint_is_read_if_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
+def test_a_savepoint_can_be_read_without_the_connectors_of_its_sinks(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     foreign = OperatorListState(name="committables", elements=(b"of another connector",))
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(foreign,))
@@ -138,7 +138,7 @@ def test_a_checkpoint_names_its_files_by_their_addresses(tmp_path: Path) -> None
     assert storage.read_metadata(path) == replace(taken, path=path)
 
 
-def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_path: Path) -> None:
+def test_a_savepoint_may_be_on_another_file_system_than_the_checkpoints(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
     folder = initialize_savepoint("memory://savepoints", NAME)
 
@@ -155,7 +155,7 @@ def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_pat
 @pytest.mark.parametrize(
     ("data", "said"), [(None, "which is missing"), (b"ro", "of 4 bytes, but only 2 of them exist")]
 )
-def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
+def test_missing_or_truncated_state_is_named_with_the_metadata_file(
     data: bytes | None, said: str, tmp_path: Path
 ) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
@@ -166,7 +166,7 @@ def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
         check_state(found)
 
 
-def test_a_savepoint_never_takes_the_place_of_another(tmp_path: Path) -> None:
+def test_a_savepoint_never_replaces_another(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
 
     with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' exists already"):
@@ -180,7 +180,7 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
         initialize_savepoint(str(tmp_path / "file"), NAME)
 
 
-def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_is_not_writable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -190,7 +190,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypa
         initialize_savepoint(str(tmp_path / "savepoints"), NAME)
 
 
-def test_an_unknown_address_is_refused() -> None:
+def test_an_address_of_an_unknown_file_system_is_refused() -> None:
     with pytest.raises(CheckpointDirectoryError, match="the savepoint directory 'nowhere://x' cannot be used: "):
         initialize_savepoint("nowhere://x", NAME)
 

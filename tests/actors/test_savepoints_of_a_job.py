@@ -1,4 +1,4 @@
-"""A client's request for a savepoint gets one answer: a complete folder, or the reason for the failure."""
+"""A client's request for a savepoint gets one reply: a complete folder, or the reason for the failure."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """The reason for the failed savepoint; asserts that it is reported once."""
-    [told] = cluster.received(cluster.client, TriggerSavepointFailure)
-    return told.cause.message
+    """Return the reason for the failed savepoint; assert that the reason is reported once."""
+    [failure] = cluster.received(cluster.client, TriggerSavepointFailure)
+    return failure.cause.message
 
 
 def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster, savepoints: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster,
     trigger_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
+    [success] = cluster.received(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
-    taken = checkpoint_metadata(told.savepoint_path)
-    assert told.savepoint_path == str(folder)
+    taken = checkpoint_metadata(success.savepoint_path)
+    assert success.savepoint_path == str(folder)
     assert folder.name.startswith(f"savepoint-{JOB[:6]}-")
     assert (taken.snapshot_type, taken.checkpoint_id, taken.job_name) == (SnapshotType.SAVEPOINT, 1, "job")
     assert [operator.ref.uid for operator in taken.operators] == ["source", "sink"]
@@ -90,8 +90,8 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
     cluster.acknowledge_checkpoint(2)
     cluster.acknowledge_checkpoint(1)
 
-    told = cluster.received(cluster.client, TriggerSavepointSuccess)
-    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
+    successes = cluster.received(cluster.client, TriggerSavepointSuccess)
+    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in successes] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_requested_checkpoint_is_an_ordinary_checkpoint_of_the_job(
     cluster.system.run_until_idle()
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.received(cluster.client, RequestCheckpointSuccess)
-    assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
-    assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
+    [success] = cluster.received(cluster.client, RequestCheckpointSuccess)
+    assert success.checkpoint_path == str(cluster.folder / JOB / "chk-1")
+    assert (checkpoint_metadata(success.checkpoint_path).snapshot_type, success.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
@@ -132,9 +132,7 @@ def test_a_requested_checkpoint_is_refused_with_the_reason(cluster: JobCluster) 
     assert unknown.cause.message == "job another does not exist or has ended"
 
 
-def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_outlives_the_checkpoints_of_its_cancelled_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()
@@ -142,14 +140,12 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)
 
-    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
-    assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
+    [success] = cluster.received(cluster.client, TriggerSavepointSuccess)
+    assert checkpoint_metadata(success.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 
-def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_checkpoint(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_that_a_task_declines_counts_as_a_failed_checkpoint(cluster: JobCluster, savepoints: Path) -> None:
     graph = cluster.graph()
     cluster.run(replace(graph, checkpointing=replace(graph.checkpointing, tolerable_failures=1)), slots=1)
 
@@ -171,7 +167,7 @@ def test_a_directory_that_cannot_be_created_is_named_and_the_job_continues(clust
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_job_that_fails_during_a_savepoint_restarts_without_it(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     trigger_savepoint(cluster, savepoints)
 
@@ -184,7 +180,7 @@ def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCl
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
+def test_savepoints_are_refused_unless_the_job_is_running(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(delay_ms=1_000)), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -207,7 +203,7 @@ def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster
     assert list(savepoints.iterdir()) == []
 
 
-def test_no_savepoint_is_taken_of_an_unknown_job(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_savepoint_of_an_unknown_job_is_refused(cluster: JobCluster, savepoints: Path) -> None:
     trigger_savepoint(cluster, savepoints, JobId("another"))
 
     assert not_taken(cluster) == "job another does not exist or has ended"
@@ -234,11 +230,11 @@ def test_a_savepoint_request_fails_at_the_end_of_the_cluster(cluster: JobCluster
     assert not_taken(cluster) == "its cluster is shut down"
 
 
-# Stopping
+# Stop with savepoint
 
 
 @pytest.mark.parametrize("drain", [False, True])
-def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
+def test_a_job_stopped_with_a_savepoint_has_finished_and_names_it(
     drain: bool, cluster: JobCluster, savepoints: Path
 ) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
@@ -260,7 +256,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     assert not (cluster.folder / JOB).exists()
 
 
-def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_stop_that_differs_from_the_pending_one_is_refused(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_with_savepoint(cluster, savepoints)
 
@@ -275,7 +271,9 @@ def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobClu
     assert len(list(savepoints.iterdir())) == 1
 
 
-def test_a_job_whose_final_savepoint_fails_continues_and_no_files_remain(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_job_whose_final_savepoint_fails_continues_without_leftover_files(
+    cluster: JobCluster, savepoints: Path
+) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_with_savepoint(cluster, savepoints)
@@ -288,7 +286,7 @@ def test_a_job_whose_final_savepoint_fails_continues_and_no_files_remain(cluster
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_continues_if_the_folder_cannot_be_created(cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_job_continues_if_the_savepoint_folder_cannot_be_created(cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
@@ -298,9 +296,7 @@ def test_a_job_continues_if_the_folder_cannot_be_created(cluster: JobCluster, tm
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_fails_after_its_savepoint_names_it_and_resumes_from_it(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_job_that_fails_after_its_savepoint_resumes_from_it(cluster: JobCluster, savepoints: Path) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_with_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()

@@ -1,4 +1,4 @@
-"""A client that stops a job is notified when it has FINISHED, or of the reason why it was not stopped."""
+"""A client that stops a job is notified when the job has FINISHED, or of the reason why it was not stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stop_job(cluster: JobCluster, job_id: JobId = JOB) -> None:
     cluster.system.run_until_idle()
 
 
-def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: JobCluster) -> None:
+def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_retained(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -64,7 +64,7 @@ def test_every_stop_request_is_answered_and_one_checkpoint_is_taken(cluster: Job
     assert len(cluster.received(cluster.client, StoppingSuccess)) == 2
 
 
-def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_again(cluster: JobCluster) -> None:
+def test_a_job_whose_final_checkpoint_is_declined_may_be_stopped_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -81,7 +81,7 @@ def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_a
     ]
 
 
-def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(cluster: JobCluster) -> None:
+def test_a_task_failure_during_a_stop_restarts_the_job(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
 
@@ -94,7 +94,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
     assert len(cluster.received(cluster.client, CheckpointAborted)) == 1
 
 
-def test_a_job_restarts_from_the_final_checkpoint_if_a_task_fails_after_it(cluster: JobCluster) -> None:
+def test_a_task_failure_after_the_final_checkpoint_restores_that_checkpoint(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
@@ -117,7 +117,7 @@ def two_regions(cluster: JobCluster) -> JobGraph:
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(cluster.folder)))
 
 
-def test_a_region_that_fails_during_a_stop_restarts_the_others_too(cluster: JobCluster) -> None:
+def test_a_region_failure_during_a_stop_restarts_all_regions(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
 
@@ -128,7 +128,7 @@ def test_a_region_that_fails_during_a_stop_restarts_the_others_too(cluster: JobC
     assert cancelled == ["job_other_0_0"]
 
 
-def test_a_region_that_fails_after_an_aborted_stop_fails_alone(cluster: JobCluster) -> None:
+def test_a_region_failure_after_an_aborted_stop_restarts_only_that_region(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
     declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
@@ -140,7 +140,7 @@ def test_a_region_that_fails_after_an_aborted_stop_fails_alone(cluster: JobClust
     assert cluster.received(task_manager, CancelTask) == []
 
 
-def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
+def test_a_job_cancelled_during_a_stop_is_cancelled(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
 
@@ -151,7 +151,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
-def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobCluster) -> None:
+def test_a_stop_fails_and_the_job_resumes_if_its_job_master_ends(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
@@ -164,7 +164,7 @@ def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobClu
     assert cluster.received(cluster.client, JobResultFailure) == []
 
 
-def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster) -> None:
+def test_a_job_in_restart_delay_cannot_be_stopped(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(delay_ms=1_000)), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -174,7 +174,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
     assert cluster.stopping_failure().startswith("it is RESTARTING: only a RUNNING job")
 
 
-def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
+def test_a_job_that_waits_for_slots_stops_once_its_tasks_run(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     task_manager = cluster.register_task_manager("tm-1")

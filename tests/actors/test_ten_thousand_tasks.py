@@ -1,4 +1,4 @@
-"""The work per task does not grow with the number of tasks: no message is sent to all tasks."""
+"""The work per task does not grow with the number of tasks, because no message is sent to all tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW, TEN_TIMES_AS_MANY = 20, 200
 
 
 class Job:
-    """A job whose tasks are half sources, half sinks, connected one to one. Each step runs until the system is idle."""
+    """A job whose tasks are half sources and half sinks, connected one to one. Each step runs until idle."""
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """Counts the calls of Python functions in the block; resuming a generator counts as a call."""
+    """Count the calls of Python functions in the block; resuming a generator counts as a call."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -86,7 +86,7 @@ def counted_calls() -> Iterator[list[int]]:
     ],
     ids=lambda step: step.__name__,
 )
-def test_ten_times_the_tasks_are_at_most_ten_times_the_work(step: Callable[[Job], None], tmp_path: Path) -> None:
+def test_ten_times_the_tasks_cause_at_most_ten_times_the_work(step: Callable[[Job], None], tmp_path: Path) -> None:
     few, many = (_calls(step, tasks, tmp_path / str(tasks)) for tasks in (FEW, TEN_TIMES_AS_MANY))
 
     assert many < 10 * few

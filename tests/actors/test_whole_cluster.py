@@ -1,4 +1,4 @@
-"""Whenever a TaskManager of a whole cluster is killed, each file still counts once. Rows are names."""
+"""Whenever a TaskManager of a whole cluster is killed, each file is still counted once. Rows are names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: Path) -> None:
+def test_the_slots_of_an_ended_job_serve_the_next_job(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit("first", parallelism=2)
@@ -59,7 +59,7 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
 
 @pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("stopped_at_ms", [600, 15_000])
-def test_a_process_that_was_stopped_does_not_lose_its_own_task_managers(
+def test_a_suspended_process_does_not_lose_its_own_task_managers(
     seed: int, stopped_at_ms: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with SeededSystem(seed) as system:
@@ -163,7 +163,7 @@ def test_a_job_finishes_if_a_task_manager_is_killed_at_any_moment(
         "/user/task-manager-2",
     ],
 )
-def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
+def test_a_job_ends_if_any_actor_is_killed_while_disks_are_slow(
     victim: str, moment: type[Message], failover_strategy: FailoverStrategyKind, tmp_path: Path
 ) -> None:
     with SeededSystem(blocking_ms=300) as system:
@@ -194,7 +194,7 @@ def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end
     ],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_runs_on_if_the_resource_manager_is_killed(moment: type[Message], seed: int, tmp_path: Path) -> None:
+def test_a_job_continues_if_the_resource_manager_is_killed(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         kill = kill_when(system, "/user/resource-manager", is_a(moment))
         stage = WholeCluster(system, tmp_path)
@@ -209,7 +209,7 @@ def test_a_job_runs_on_if_the_resource_manager_is_killed(moment: type[Message], 
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(seed: int, tmp_path: Path) -> None:
+def test_a_new_resource_manager_knows_the_slots_and_serves_the_next_job(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit("first", parallelism=4)
@@ -223,7 +223,7 @@ def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(see
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced(seed: int, tmp_path: Path) -> None:
+def test_a_task_manager_killed_without_a_resource_manager_is_replaced(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit()
@@ -242,7 +242,7 @@ def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced
 
 @pytest.mark.parametrize("child", ["checkpoint-coordinator", "checkpoint-coordinator-de-activator"])
 @pytest.mark.parametrize("moment", [SubmitTask, AcknowledgeCheckpoint, NotifyEndOfData])
-def test_a_job_master_ends_with_a_killed_child_and_the_next_one_resumes(
+def test_a_killed_child_ends_its_job_master_and_the_next_resumes(
     child: str, moment: type[Message], tmp_path: Path
 ) -> None:
     with SeededSystem(1) as system:

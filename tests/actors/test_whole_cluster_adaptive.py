@@ -1,4 +1,4 @@
-"""A whole cluster with the adaptive scheduler: a job runs in the available slots, and each row counts once."""
+"""A whole cluster with the adaptive scheduler: a job runs in the available slots, and each row is counted once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder in which one row appears after another."""
+    """A folder in which rows appear one after another."""
 
     found_at_once = 1
 
@@ -44,7 +44,7 @@ class EmptyFolder(Folder):
 
 
 class TwoJobs(KeyedRows):
-    """A data plane with a second job, which occupies slots and reads nothing."""
+    """A data plane with a second job, which occupies slots and reads no rows."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return (EmptyFolder if job_id == OTHER else SlowFolder)(operator.operator_id)
@@ -69,7 +69,7 @@ class Adaptive:
         )
 
     def submit_other(self, parallelism: int) -> None:
-        """Submit a job with the default scheduler, which waits for all of its slots."""
+        """Submit a job with the default scheduler, which waits for all its slots."""
         self.stage.submit(OTHER, vertices=keyed_job(parallelism))
 
     def cancel_other(self) -> None:
@@ -77,8 +77,8 @@ class Adaptive:
         self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=cancel))
 
     def parallelism(self) -> list[int]:
-        told = self.stage.client.recorded(JobParallelismChanged)
-        return [changed.vertices[0].parallelism for changed in told if changed.job_id == JOB]
+        changes = self.stage.client.recorded(JobParallelismChanged)
+        return [changed.vertices[0].parallelism for changed in changes if changed.job_id == JOB]
 
     def advance_until(self, parallelism: int) -> None:
         while self.parallelism()[-1:] != [parallelism]:
@@ -101,7 +101,7 @@ class Adaptive:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_begins_with_the_available_slots_after_waiting_for_all(seed: int, tmp_path: Path) -> None:
+def test_a_job_starts_with_the_available_slots_after_waiting_for_all(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(6)
@@ -114,7 +114,7 @@ def test_a_job_begins_with_the_available_slots_after_waiting_for_all(seed: int, 
         job.finish()
 
 
-def test_a_job_with_slots_enough_begins_at_once(tmp_path: Path) -> None:
+def test_a_job_with_enough_slots_starts_at_once(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = Adaptive(system, tmp_path)
         job.stage.run(seconds=1)
@@ -127,7 +127,7 @@ def test_a_job_with_slots_enough_begins_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_grows_when_slots_become_free(seed: int, tmp_path: Path) -> None:
+def test_a_job_scales_up_when_slots_become_free(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit_other(2)
@@ -144,7 +144,7 @@ def test_a_job_grows_when_slots_become_free(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_slots_to_another_one_resumes_with_fewer(seed: int, tmp_path: Path) -> None:
+def test_a_job_that_loses_slots_to_another_job_resumes_with_fewer(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(4)
@@ -172,7 +172,7 @@ def test_a_job_whose_task_manager_is_replaced_resumes_with_as_many_slots(seed: i
         assert set(job.parallelism()) == {4}
 
 
-def test_a_job_without_a_single_slot_fails_when_it_has_waited_for_long(tmp_path: Path) -> None:
+def test_a_job_that_waits_too_long_without_slots_fails(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = Adaptive(system, tmp_path)
         job.submit_other(4)

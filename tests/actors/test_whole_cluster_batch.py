@@ -1,4 +1,4 @@
-"""A whole cluster with a batch job: lost results are produced again, and each row counts once."""
+"""A whole cluster with a batch job: lost results are produced again, and each row is counted once."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ pytestmark = pytest.mark.slow
 
 
 def whole(made: JobVertex) -> JobVertex:
-    """The vertex, reading only finished results."""
+    """Return the vertex with inputs that are read only when finished."""
     inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
     return replace(made, inputs=tuple(inputs))
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Readers of splits, operators that forward rows, and sinks that publish: each starts after the one before has
-    finished.
+    """Return a job of readers of splits, operators that forward rows, and sinks that publish. Each stage starts after
+    the previous one has finished.
     """
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
@@ -69,7 +69,7 @@ def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
 class Rows(KeyedRows):
     """A data plane that loses a partition before the `count`th batch that the subtasks of a vertex process.
 
-    It loses the first partition that this subtask reads. Without a vertex no partition is lost.
+    The lost partition is the first one that the subtask reads. Without a vertex no partition is lost.
     """
 
     def __init__(self, vertex: str = "", count: int = 1) -> None:
@@ -116,7 +116,7 @@ class Middle(StagedEngine):
 
 
 class Last(KeyedEngine):
-    """The task that publishes."""
+    """The task that publishes rows."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.durable)
@@ -166,7 +166,7 @@ def test_only_the_result_whose_rows_are_lost_is_produced_again(count: int, tmp_p
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    # The downstream tasks had not begun.
+    # The downstream tasks had not started.
     assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.durable.rows() == ALL_ROWS
 
@@ -218,7 +218,7 @@ def test_results_of_a_killed_task_manager_are_produced_again(
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_tasks_take_turns_in_fewer_slots_than_there_are_of_them(seed: int, tmp_path: Path) -> None:
+def test_a_batch_job_runs_in_fewer_slots_than_tasks(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
         stage = run_batch_job(system, data, batch_job(tmp_path, sources=3, middles=5), slots=1)

@@ -1,4 +1,4 @@
-"""An attempt ignores its cancellation: it is interrupted, its TaskManager is given up, and the job continues."""
+"""An attempt ignores its cancellation: it is interrupted, its TaskManager is abandoned, and the job continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
 class Nowhere:
-    """Never runs its work."""
+    """An executor that never runs its work."""
 
     def run_blocking(self, work: Pipe[Any]) -> None: ...
 
@@ -32,30 +32,30 @@ class Nowhere:
 class StubbornEngine(NamesEngine):
     """Does not end when it is cancelled."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, told: list[str]) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, calls: list[str]) -> None:
         super().__init__(descriptor, sink)
-        self._told = told
+        self._calls = calls
 
     def lane(self, command: Command, piece: int, what: str) -> Executor:
-        return Nowhere() if command.lane is Lane.END and self._told else super().lane(command, piece, what)
+        return Nowhere() if command.lane is Lane.END and self._calls else super().lane(command, piece, what)
 
     def cancel_work(self) -> None:
-        self._told.append("cancel")
+        self._calls.append("cancel")
 
     def interrupt_work(self) -> None:
-        self._told.append("interrupt")
+        self._calls.append("interrupt")
 
 
 class StubbornNames(Names):
-    """A data plane on which the first attempt of the second source cannot be interrupted."""
+    """A data plane in which the first attempt of the second source cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> NamesEngine:
         if not descriptor.inputs and descriptor.subtask == 1 and descriptor.attempt_number == 0:
-            return StubbornEngine(descriptor, self.sink, self.told)
+            return StubbornEngine(descriptor, self.sink, self.calls)
         return super().engine(descriptor, report)
 
 
@@ -64,7 +64,7 @@ def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_pat
     with SeededSystem(seed) as system:
         data_plane = StubbornNames()
         stage = WholeCluster(system, tmp_path, data_plane)
-        # The other source dies, so that this one is cancelled.
+        # The other source is killed, so that this source is cancelled.
         other = system.actor_selection("/user/task-manager-*/source-0.0-*")
         kill_when(system, other.resolve_one, is_a(AcknowledgeCheckpoint))
         stage.submit(task_cancellation=SOON)
@@ -72,7 +72,7 @@ def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_pat
         stage.run(seconds=20)
 
         lost = stage.client.received(TaskManagerLost)
-        assert data_plane.told == ["cancel", *["cancel", "interrupt"] * 2]
+        assert data_plane.calls == ["cancel", *["cancel", "interrupt"] * 2]
         assert len(lost) == 1
         assert "did not end within 1000 ms after it was cancelled" in lost[0].reason
         assert "set_task_cancellation(timeout=...)" in lost[0].reason

@@ -27,7 +27,7 @@ from tests.actors.whole_cluster import ALL_FILES, FILES, Names, OneFileAtATime, 
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500
 SILENCE_LOOKS = 20
-"""The number of empty discoveries after the first file: five seconds without rows."""
+"""The number of empty discoveries after the first file, which correspond to five seconds without rows."""
 
 
 def files_counter(count: int) -> AccumulatorSnapshot:
@@ -35,7 +35,7 @@ def files_counter(count: int) -> AccumulatorSnapshot:
 
 
 class TimedEngine(NamesEngine):
-    """File number n contains rows with event times up to n seconds; files are counted."""
+    """File number n contains rows with event times up to n seconds; an accumulator counts files."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor, sink)
@@ -68,7 +68,7 @@ class Trickle:
 
 
 class TimedNames(Names):
-    """A data plane whose files have event times, and arrive late."""
+    """A data plane whose files have event times and arrive late."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TimedEngine:
         return TimedEngine(descriptor, self.sink)
@@ -85,13 +85,13 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 
 def watermarks(stage: WholeCluster) -> list[int]:
-    """The watermarks reported by the sinks, without attempts that had none."""
+    """Return the watermarks reported by the sinks, without attempts that had none."""
     reported = [message.metrics for message in stage.client.received(MetricsReported) if message.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int, tmp_path: Path) -> None:
+def test_an_idle_source_subtask_holds_back_no_watermark_and_becomes_active_again(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(IDLE_TIMEOUT_MS), heartbeat_interval_ms=REPORT_MS)
@@ -100,7 +100,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
         in_silence = watermarks(stage)
         stage.run(seconds=11)
 
-        # One subtask has read the file of second 0; the other has read no file, and both are idle.
+        # One subtask has read the file of second 0, the other has read no file, and both are idle.
         assert set(in_silence) == {-1}
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert watermarks(stage)[-1] == WATERMARK_MAX
@@ -108,7 +108,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_path: Path) -> None:
+def test_without_an_idle_timeout_a_silent_source_subtask_holds_back_event_time(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
@@ -122,7 +122,7 @@ def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_wake(seed: int, tmp_path: Path) -> None:
+def test_event_time_never_goes_back_while_sources_become_idle_and_active(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-1", is_a(CheckpointCompleted))
@@ -131,9 +131,9 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
         stage.run(seconds=25)
 
         by_attempt: dict[str, list[int]] = {}
-        for told in stage.client.received(MetricsReported):
-            if told.metrics.watermark_ms is not None:
-                by_attempt.setdefault(told.attempt, []).append(told.metrics.watermark_ms)
+        for report in stage.client.received(MetricsReported):
+            if report.metrics.watermark_ms is not None:
+                by_attempt.setdefault(report.attempt, []).append(report.metrics.watermark_ms)
         assert kill.done
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert all(reported == sorted(reported) for reported in by_attempt.values())
@@ -153,12 +153,12 @@ def test_latency_is_reported_at_every_vertex_by_source_subtask(seed: int, tmp_pa
         assert len(last) == 2
         for latencies in last.values():
             assert sorted((way.operator_id, way.subtask) for way in latencies) == [("source", 0), ("source", 1)]
-            # One consumer gets a marker at a time.
+            # Each marker is sent to one consumer only.
             assert all(0 < way.count < HISTORY_SIZE for way in latencies)
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> None:
+def test_latency_is_not_tracked_unless_configured(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
@@ -182,7 +182,7 @@ def test_a_finished_job_merges_the_accumulators_of_its_subtasks(seed: int, tmp_p
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_counts_of_attempts_before_a_failure_stay_out_of_results(seed: int, tmp_path: Path) -> None:
+def test_counts_of_failed_attempts_are_not_in_the_results(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
@@ -193,6 +193,6 @@ def test_counts_of_attempts_before_a_failure_stay_out_of_results(seed: int, tmp_
         [success] = stage.client.received(JobResultSuccess)
         (files,) = success.accumulators.merged
         assert kill.done
-        # The first file was read, and counted, by an attempt that has failed or was cancelled.
+        # An attempt that failed or was cancelled had read and counted the first file.
         assert files.count < FILES
         assert stage.data_plane.sink.published == ALL_FILES

@@ -1,4 +1,4 @@
-"""A JobMaster or the JobManager is killed at each message of a job's run in turn: the output and the messages to the
+"""A JobMaster or the JobManager is killed at each message of a job's run in turn. The output and the messages to the
 client do not change.
 """
 
@@ -25,7 +25,7 @@ SECONDS = 30
 
 
 class KillAt:
-    """Kills an actor right before it or one of its descendants handles the message of this number."""
+    """Kills an actor right before the actor or one of its descendants handles the message with this number."""
 
     def __init__(self, system: SeededSystem, doomed: str, number: int) -> None:
         self.seen = 0
@@ -61,7 +61,7 @@ def messages_of_a_life(folder: Path, doomed: str) -> int:
 parts = pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
 )
-"""All messages of a run, divided among several tests; only one of these is part of each run of the tests."""
+"""All messages of a run, divided among several tests; only one of them is part of each test run."""
 
 
 @parts

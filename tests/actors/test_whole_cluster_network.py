@@ -1,4 +1,4 @@
-"""A whole cluster with few network buffers: less data is in flight, and each file still counts once."""
+"""A whole cluster with few network buffers: less data is in flight, and each file is still counted once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ buffers).
     ids=["minimal buffers", "minimal bytes", "one batch at a time"],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
+def test_a_job_with_few_buffers_finishes_whichever_actor_is_killed(
     network: NetworkSettings, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -44,7 +44,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_job_that_does_not_fit_fails_with_its_requirements(tmp_path: Path) -> None:
+def test_a_job_with_too_few_buffers_fails_with_its_requirements(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
         stage.submit(parallelism=4, restart_strategy=NoRestartStrategyConfiguration())

@@ -1,5 +1,5 @@
-"""A whole cluster with a job of two regions: if a task of one region fails, the other continues, and each file counts
-once.
+"""A whole cluster with a job of two regions: if a task of one region fails, the other region continues, and each file
+is counted once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REGIONS: dict[str, Any] = {
     "failover_strategy": FailoverStrategyKind.REGION,
     "restart_strategy": FixedDelayRestartStrategyConfiguration(delay_ms=100),
 }
-"""Two pipelines of one source: its splits are read by readers of both."""
+"""Two pipelines of one source, whose splits are read by readers in both pipelines."""
 
 GROWING = ExponentialDelayRestartStrategyConfiguration(
     initial_backoff_ms=100,
@@ -92,7 +92,7 @@ class OneFails(Names):
         ("sink", "open", 1),
     ],
 )
-def test_the_region_of_a_failed_task_restarts_and_the_other_runs_on(
+def test_only_the_region_of_a_failed_task_restarts(
     vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
@@ -124,7 +124,7 @@ def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path
 def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
-        # No checkpoint but the savepoint, before whose splits no reader may begin.
+        # There is no checkpoint except the savepoint, from which no reader may restore.
         stage.checkpointing = {"interval_ms": 60_000}
         stage.submit(**REGIONS)
         system.advance(600)
@@ -137,7 +137,7 @@ def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: Path) -> None:
+def test_a_job_without_restarts_fails_if_a_region_fails(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": NoRestartStrategyConfiguration()}))
@@ -159,7 +159,7 @@ def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_delay_with_jitter_is_drawn_and_the_region_starts_after_it(tmp_path: Path) -> None:
+def test_a_region_restarts_after_a_delay_with_random_jitter(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": GROWING}))

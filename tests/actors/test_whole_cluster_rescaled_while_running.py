@@ -50,7 +50,7 @@ JOB = JobId("job")
 
 
 class RescaledJob:
-    """A job of a source and a keyed vertex, both with the same bounds of their parallelism."""
+    """A job of a source and a keyed vertex, both with the same bounds of parallelism."""
 
     def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
         self.system = system
@@ -59,7 +59,7 @@ class RescaledJob:
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
     def received(self, kind: type[M]) -> list[M]:
-        """All messages of this kind that the client has received."""
+        """Return all messages of this class that the client has received."""
         return self.stage.client.recorded(kind)
 
     def statuses(self) -> list[JobStatus]:
@@ -79,11 +79,11 @@ class RescaledJob:
 
     def advance_until(self, parallelism: int) -> None:
         """Run until the job has this parallelism."""
-        while self.told_parallelism()[-1:] != [parallelism]:
+        while self.reported_parallelisms()[-1:] != [parallelism]:
             assert not self.received(JobResultSuccess), "the job has ended before"
             self.system.advance(10)
 
-    def told_parallelism(self) -> list[int]:
+    def reported_parallelisms(self) -> list[int]:
         return [changed.vertices[0].parallelism for changed in self.received(JobParallelismChanged)]
 
     def rescales(self) -> tuple[Rescale, ...]:
@@ -111,10 +111,10 @@ def test_a_job_rescaled_while_running_processes_each_row_once(seed: int, tmp_pat
         job.advance_until(2)
         job.finish()
 
-        assert job.told_parallelism() == [3, 2]
+        assert job.reported_parallelisms() == [3, 2]
 
 
-def test_the_history_contains_each_rescale(tmp_path: Path) -> None:
+def test_the_rescale_history_contains_each_rescale(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -145,7 +145,7 @@ def test_a_rescale_without_slots_waits_for_them(tmp_path: Path) -> None:
 
         job.require(9, lower=5)
         system.advance(1_000)
-        assert job.told_parallelism() == []
+        assert job.reported_parallelisms() == []
         job.require(9)
         job.advance_until(4)
 
@@ -155,7 +155,7 @@ def test_a_rescale_without_slots_waits_for_them(tmp_path: Path) -> None:
         job.finish()
 
 
-def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_taken_before_a_rescale_and_restored(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -185,7 +185,7 @@ def test_a_task_manager_killed_during_a_rescale_loses_no_row(moment: type[Messag
         job.finish()
 
         assert kill.done
-        assert job.told_parallelism() == [3]
+        assert job.reported_parallelisms() == [3]
 
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask])
@@ -204,7 +204,7 @@ def test_the_next_job_master_keeps_the_requirements(moment: type[Message], seed:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_the_last_requirements_during_a_restart_apply(seed: int, tmp_path: Path) -> None:
+def test_the_latest_requirements_during_a_restart_apply(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -219,7 +219,7 @@ def test_the_last_requirements_during_a_restart_apply(seed: int, tmp_path: Path)
         job.finish()
 
 
-def test_a_job_that_is_cancelled_while_its_tasks_end_is_cancelled(tmp_path: Path) -> None:
+def test_a_job_cancelled_during_a_rescale_is_cancelled(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -234,7 +234,7 @@ def test_a_job_that_is_cancelled_while_its_tasks_end_is_cancelled(tmp_path: Path
         assert job.received(JobResultFailure)[0].status is JobStatus.CANCELED
 
 
-def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
+def test_a_stopping_job_is_not_rescaled(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -244,10 +244,10 @@ def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
         job.stage.run(seconds=5)
 
         assert len(job.received(StoppingSuccess)) == 1
-        assert job.told_parallelism() == []
+        assert job.reported_parallelisms() == []
 
 
-def test_impossible_requirements_are_refused_and_current_ones_are_readable(tmp_path: Path) -> None:
+def test_impossible_requirements_are_refused_and_current_ones_can_be_queried(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -261,6 +261,6 @@ def test_impossible_requirements_are_refused_and_current_ones_are_readable(tmp_p
         assert refused.cause.type_name == "RescaleNotSupportedError"
         assert "'keyed'" in refused.cause.message
         assert "its maximum parallelism is 128" in refused.cause.message
-        [told] = job.received(JobResourceRequirementsUpdated)
-        assert [(each.lower_bound, each.upper_bound) for each in told.requirements.vertices] == [(1, 1), (1, 1)]
-        assert not told.is_new
+        [updated] = job.received(JobResourceRequirementsUpdated)
+        assert [(each.lower_bound, each.upper_bound) for each in updated.requirements.vertices] == [(1, 1), (1, 1)]
+        assert not updated.is_new

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
-def stopped(stage: WholeCluster, job: str) -> str:
+def stop_with_checkpoint(stage: WholeCluster, job: str) -> str:
     """Stop a job, and return the checkpoint that it retains."""
     stage.stop(job)
     while not (heard := stage.client.received(StoppingSuccess)):
@@ -56,7 +56,7 @@ def test_a_stopped_job_resumes_with_another_parallelism(
         stage = WholeCluster(system, tmp_path, plane)
         stage.submit("first", vertices=keyed_job(before))
         system.advance(after_ms)
-        path = stopped(stage, "first")
+        path = stop_with_checkpoint(stage, "first")
         published = len(plane.durable.published)
         stage.submit("second", restore_path=path, vertices=keyed_job(after))
         stage.run(seconds=20)
@@ -76,7 +76,7 @@ def test_a_job_resumes_with_one_two_four_and_one_subtasks(seed: int, tmp_path: P
         for number, parallelism in enumerate((1, 2, 4)):
             stage.submit(f"job-{number}", restore_path=path, vertices=keyed_job(parallelism))
             system.advance(400)
-            path = stopped(stage, f"job-{number}")
+            path = stop_with_checkpoint(stage, f"job-{number}")
 
         stage.submit("last", restore_path=path, vertices=keyed_job(1))
         stage.run(seconds=20)
@@ -110,7 +110,7 @@ def test_the_next_run_publishes_the_pending_output_of_a_cancelled_job(
         assert plane.durable.late == []
 
 
-def test_a_job_cancelled_with_its_checkpoints_retains_no_checkpoint(tmp_path: Path) -> None:
+def test_a_job_cancelled_with_checkpoint_deletion_retains_no_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         stage = WholeCluster(system, tmp_path, KeyedRows())
         stage.checkpointing = {"interval_ms": 500}
@@ -129,7 +129,7 @@ def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Messa
         stage = WholeCluster(system, tmp_path, plane)
         stage.submit("first", vertices=keyed_job(4))
         system.advance(480)
-        path = stopped(stage, "first")
+        path = stop_with_checkpoint(stage, "first")
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
         stage.submit("second", restore_path=path, vertices=keyed_job(3))
         stage.run(seconds=20)
@@ -142,7 +142,7 @@ def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Messa
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_current_owner(
+def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_new_owner(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms

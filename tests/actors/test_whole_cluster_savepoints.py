@@ -36,7 +36,7 @@ from tests.actors.whole_cluster import ALL_FILES, FILES, WholeCluster, is_a, see
 
 
 def whole(savepoints: Path) -> list[str]:
-    """The savepoints below a directory; asserts that all are complete."""
+    """Return the savepoints below a directory; assert that all are complete."""
     folders = sorted(str(folder) for folder in savepoints.iterdir()) if savepoints.exists() else []
     return [CheckpointStorage(folder).read_metadata(folder).path for folder in folders]
 
@@ -65,7 +65,7 @@ def test_a_job_stopped_with_a_savepoint_resumes_from_its_new_folder(after_ms: in
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_while_stopping_leaves_no_partial_savepoint(
+def test_a_task_manager_lost_during_a_stop_leaves_no_partial_savepoint(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -89,7 +89,7 @@ def test_a_job_that_loses_a_task_manager_while_stopping_leaves_no_partial_savepo
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_whose_final_savepoint_is_declined_reads_on_without_a_restart(
+def test_a_job_whose_final_savepoint_is_declined_continues_without_a_restart(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -122,9 +122,7 @@ def test_a_job_whose_final_savepoint_is_declined_reads_on_without_a_restart(
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_restart_from(
-    seed: int, tmp_path: Path
-) -> None:
+def test_a_savepoint_completed_while_its_job_fails_is_restored_by_the_restart(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit()
@@ -153,7 +151,7 @@ def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_
 
 @pytest.mark.parametrize("moment", [None, TriggerCheckpoint, AcknowledgeCheckpoint])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_savepoints_of_a_running_job_are_complete_or_absent_and_change_nothing(
+def test_savepoints_of_a_running_job_are_complete_or_absent(
     moment: type[Message] | None, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:

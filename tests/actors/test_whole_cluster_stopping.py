@@ -22,7 +22,7 @@ from tests.actors.whole_cluster import ALL_FILES, FILES, WholeCluster, is_a, see
 
 @pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int, seed: int, tmp_path: Path) -> None:
+def test_a_stopped_and_resumed_job_counts_each_file_once(after_ms: int, seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit("first")
@@ -42,7 +42,7 @@ def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_while_stopping_continues_and_reports_it(
+def test_a_job_that_loses_a_task_manager_while_stopping_continues(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -61,17 +61,19 @@ def test_a_job_that_loses_a_task_manager_while_stopping_continues_and_reports_it
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_every_attempt_reports_its_time_once_per_interval(seed: int, tmp_path: Path) -> None:
+def test_every_attempt_reports_its_activity_times_once_per_interval(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit(heartbeat_interval_ms=100)
 
         system.advance(1_000)
 
-        told = [(told.vertex_id, told.subtask, told.metrics) for told in stage.client.received(MetricsReported)]
+        reports = [
+            (report.vertex_id, report.subtask, report.metrics) for report in stage.client.received(MetricsReported)
+        ]
         spent = {
-            of: [each.busy_ms + each.back_pressured_ms + each.idle_ms for *who, each in told if tuple(who) == of]
-            for of in {(vertex_id, subtask) for vertex_id, subtask, _ in told}
+            of: [each.busy_ms + each.back_pressured_ms + each.idle_ms for *who, each in reports if tuple(who) == of]
+            for of in {(vertex_id, subtask) for vertex_id, subtask, _ in reports}
         }
         assert sorted(spent) == [("sink", 0), ("sink", 1), ("source", 0), ("source", 1)]
         for times in spent.values():

@@ -1,4 +1,4 @@
-"""A whole cluster with a slow sink: barriers overtake queued batches, and after a kill every row still counts once."""
+"""A whole cluster with a slow sink: barriers overtake queued batches, and after a kill every row is counted once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_in_flight_data_counts_once_if_a_task_manager_is_killed(
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_at_least_once_loses_no_row(seed: int, tmp_path: Path) -> None:
+def test_an_at_least_once_job_loses_no_row(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = SlowNames()
         stage = WholeCluster(system, tmp_path, data_plane)

@@ -1,6 +1,7 @@
-"""Successive versions of a job with random events: every row counts once, and no savepoint is incomplete. Each version
-has another parallelism, and starts from the checkpoint or savepoint with which its predecessor was stopped. It takes
-savepoints, also two at once, during checkpoints and while it stops; and TaskManagers are killed. The seed decides.
+"""Successive versions of a job with random events: every row is counted once, and no savepoint is incomplete. Each
+version has another parallelism, and starts from the checkpoint or savepoint with which its predecessor was stopped.
+Savepoints are taken at any time, also two at once, during checkpoints and while the job stops, and TaskManagers are
+killed. The seed decides.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Upgrades:
         self.stage.checkpointing = {"tolerable_failures": 100, **self._chance.choice(CHECKPOINTS)}
 
     def begin(self, job: str, parallelism: int, path: str | None) -> None:
-        """Submit a job, and let random events happen to it."""
+        """Submit a job, and inject random events."""
         self.stage.submit(job, restore_path=path, vertices=keyed_job(parallelism))
         self._system.advance(self._chance.choice((60, 200, 400)))
         if self._chance.random() < 0.6:
@@ -104,7 +105,7 @@ class Upgrades:
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=() if seed in (4, 6) else pytest.mark.long) for seed in range(12)]
 )
-def test_every_row_counts_once_and_no_savepoint_is_half(seed: int, tmp_path: Path) -> None:
+def test_every_row_counts_once_and_no_savepoint_is_partial(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         upgrades = Upgrades(system, seed, tmp_path)
         client = upgrades.stage.client

@@ -1,7 +1,7 @@
-"""Late messages of actors that were given up or replaced have no effect, and are visible.
+"""Late messages of actors that were given up or replaced have no effect, and are reported.
 
-Each kind of message that crosses from one process to another is sent once more by an actor that is believed dead, as
-when a network delivers it late: the receiver's state does not change, and a dead letter is published.
+Each message class that crosses from one process to another is sent once more by an actor that is believed dead, as if a
+network delivered the message late. The receiver's state does not change, and a dead letter is published.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ PLAIN = {
     RefuseRegistration,
     ResourceManagerLeaderAddress,
 }
-"""Messages sent before a session exists, or to announce one: these are checked by their sender, in tests further below.
+"""Messages that are sent before a session exists, or that announce one. These are checked by their sender, in tests
+further below.
 """
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements are sent from attempt to attempt, and each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
-    """The messages from `sender` to `receiver`, as their docstrings declare: every third one is part of each run of the
-    tests.
+    """Return the messages from `sender` to `receiver`, as their docstrings declare. Every third message is part of each
+    test run.
     """
     found = []
     for kind in declared_messages().values():
@@ -95,7 +96,7 @@ class EndlessFiles(OneFileAtATime):
 
 
 class EndlessNames(Names):
-    """Jobs on it run until they are stopped."""
+    """A data plane whose jobs run until they are stopped."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> EndlessFiles:
         return EndlessFiles(operator.operator_id)
@@ -166,7 +167,7 @@ def zombies(tmp_path: Path) -> Iterator[Zombies]:
 
 
 def sample(kind: type[Value], zombies: Zombies) -> Any:
-    """A message of this class that a receiver without fencing would handle."""
+    """Return a message of this class that a receiver without fencing would handle."""
     known: dict[str, object] = {
         "job_id": JOB,
         "task_manager_id": TaskManagerId("task-manager-1"),
@@ -292,10 +293,10 @@ def test_answers_of_a_former_resource_manager_are_dropped(zombies: Zombies) -> N
     zombies.changes_nothing(zombies.job_master, success, job_master_session)
 
 
-# Namesakes
+# Name collisions
 
 
-def test_a_former_task_manager_of_the_same_name_registers_nowhere(zombies: Zombies) -> None:
+def test_a_former_task_manager_with_a_reused_name_cannot_register(zombies: Zombies) -> None:
     former = zombies.system.dead_ref("/user/task-manager-1", 0)
     registration = RegisterTaskManager(task_manager_id=TaskManagerId("task-manager-1"), task_manager=former)
 
@@ -316,19 +317,19 @@ class SaidPlainly:
         if isinstance(record, Turn):
             for effect in record.effects:
                 if isinstance(effect, Send) and _process(record.recipient) and _process(effect.target):
-                    self._told(record.recipient, effect.target, type(effect.message))
+                    self._record(record.recipient, effect.target, type(effect.message))
         return ()
 
     def end(self) -> Iterable[Violation]:
         return ()
 
-    def _told(self, sender: Ref, receiver: Ref, kind: type) -> None:
+    def _record(self, sender: Ref, receiver: Ref, kind: type) -> None:
         if _process(sender) != _process(receiver) and kind is not LeaderSessionMessage:
             self.kinds.add(kind)
 
 
 def _process(ref: Ref) -> str | None:
-    """The process in which the actor lives; None if it is in none of the three."""
+    """Return the process in which the actor lives; None if it is in none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 

@@ -1,4 +1,4 @@
-"""All actors of a job's cluster on a seeded system in virtual time; instead of rows, the data plane moves names."""
+"""All actors of a job's cluster on a seeded system in virtual time. Instead of rows, the data plane moves names."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ from tests.actors.peer import Utter
 FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
-"""Every fourth discovery coincides with a checkpoint, so that a split discovered at a barrier is tested."""
+"""The discovery interval in milliseconds. Every fourth discovery coincides with a checkpoint, so that a split
+discovered at a barrier is tested.
+"""
 
 
 def seeds(count: int) -> list[pytest.ParameterSet]:
     """Return parameters for a test of a whole cluster. Seeds after the first are marked `long`; simulations use
-    thousands.
+    thousands of seeds.
     """
     return [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(count)]
 
@@ -85,7 +87,7 @@ class Names(NoData):
 
 
 class WholeCluster(ClusterBuilder):
-    """Two TaskManagers with two slots each by default, and a client."""
+    """A cluster with a client and, by default, two TaskManagers with two slots each."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class WholeCluster(ClusterBuilder):
     def graph(
         self, name: str = "job", parallelism: int = 2, ship_strategy: ShipStrategy = ShipStrategy.HASH, **changed: Any
     ) -> JobGraph:
-        """A source and a sink, with a checkpoint each second by default."""
+        """Return a job of a source and a sink, by default with one checkpoint per second."""
         graph = graph_of(
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ship_strategy),
@@ -163,7 +165,7 @@ class WholeCluster(ClusterBuilder):
         return [changed.status for changed in self.client.received(JobStatusChanged)]
 
     def attempt_numbers(self) -> dict[str, int]:
-        """The number of the last attempt of each subtask."""
+        """Return the number of the last attempt of each subtask."""
         attempts = [
             str(changed.attempt).removeprefix("job_").rsplit("_", 1)
             for changed in self.client.received(ExecutionStateChanged)
@@ -172,5 +174,5 @@ class WholeCluster(ClusterBuilder):
 
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:
-    """A breakpoint before any actor handles a message of this kind."""
+    """Return a breakpoint before any actor handles a message of this class."""
     return lambda _recipient, message: isinstance(message, kind)

@@ -1,4 +1,4 @@
-"""Runs apps with an error as a user runs them, and records what a terminal would show."""
+"""Runs apps with an error as a user runs them, and records the output that a terminal would show."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AppResult:
 
 @dataclass(frozen=True, slots=True)
 class Apps:
-    """Runs apps in a folder in which `in` has a hundred rows."""
+    """Runs apps in a folder whose subfolder `in` contains a hundred rows."""
 
     folder: Path
     spark: SparkSession
@@ -95,7 +95,7 @@ class Apps:
 
 
 def wait_for_threads_to_end(before: Sequence[threading.Thread], seconds: float = 20.0) -> list[str]:
-    """Wait until all threads that did not exist before have ended; return the names of those that remain."""
+    """Wait until all threads that were started since `before` have ended, and return the names of those that remain."""
     deadline = time.monotonic() + seconds
     for thread in set(threading.enumerate()) - set(before):
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -103,5 +103,5 @@ def wait_for_threads_to_end(before: Sequence[threading.Thread], seconds: float =
 
 
 def _is_ours(thread: threading.Thread) -> bool:
-    # Py4J retains the connections of threads that have ended, with a thread that cleans them up.
+    # Py4J retains the connections of ended threads, with a thread that cleans up these connections.
     return thread.is_alive() and "py4j" not in type(thread).__module__

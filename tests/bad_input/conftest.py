@@ -1,4 +1,4 @@
-"""The folder of a test; the fixtures check that a test leaves nothing else."""
+"""Fixtures for the folder of a test, which check that a test leaves nothing else behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hundred_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Apps]:
-    """Runs apps; checks that Spark's cached data and flykka's threads are the same after a test as before it."""
+    """Runs apps, and checks that Spark's cached data and flykka's threads are the same before and after a test."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.parquet").write_bytes(hundred_rows.read_bytes())
     apps_of_test = Apps(tmp_path, spark, capsys)
@@ -41,7 +41,7 @@ def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest
 
 @pytest.fixture
 def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line without input; returns its exit code and output."""
+    """Return a function that runs the command line without input, and returns its exit code and output."""
     monkeypatch.setattr(sys, "stdin", StringIO())
 
     def run(*words: str | Path) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""Actors to be recorded: a well-behaved one, and some that cannot be replayed."""
+"""Actors to be recorded: a well-behaved actor, and some that cannot be replayed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,19 @@ class Note(Message):
 
 
 class Echo(Actor):
-    """Answers the sender."""
+    """Replies to the sender."""
 
     def handle_message(self, message: Message) -> None:
         assert isinstance(message, Note)
         self.say(self.context.new_id("note"))
 
     def say(self, text: str) -> None:
-        """Send a word to the actor itself, which does not answer."""
+        """Send a word to the actor itself, which does not reply."""
         if self.context.sender != self.context.ref:
             self.context.ref.tell(Note(text=text))
 
 
 class Counter(Echo):
-    """Counts the words."""
-
     def __init__(self) -> None:
         self._words: list[str] = []
 
@@ -55,14 +53,14 @@ class Crowded(Echo):
 
 
 class ReadsTheClock(Echo):
-    """Answers the time of the real clock."""
+    """Replies with the time of the real clock."""
 
     def handle_message(self, message: Message) -> None:
         self.say(str(time.time_ns()))
 
 
 class Sleeps(Echo):
-    """Answers how long it has slept by the real clock."""
+    """Replies with the time that it has slept by the real clock."""
 
     def handle_message(self, message: Message) -> None:
         begun = time.perf_counter_ns()
@@ -71,7 +69,7 @@ class Sleeps(Echo):
 
 
 class StartsAThread(Echo):
-    """Answers the id of a thread that it has started."""
+    """Replies with the id of a thread that it has started."""
 
     def handle_message(self, message: Message) -> None:
         thread = threading.Thread(target=int, name="of-a-turn")

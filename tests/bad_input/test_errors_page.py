@@ -16,7 +16,7 @@ from tests.layout.sources import ROOT
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ROOTS = {"FlykkaError", "SparkBridgeError", "JobRuntimeError", "KernelError"}
 SEEN_BY_NO_USER = {
-    # Raised and handled within a package, or reported with other words.
+    # Raised and handled within a package, or reported in other words.
     "AttemptCancelledError",
     "AttemptReplacedError",
     "ChainError",

@@ -1,4 +1,4 @@
-"""Tests failures of a running job: one error names the operator and quotes the line; existing files stay."""
+"""Tests failures of a running job: one error names the operator and quotes the line, and existing files stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bad_input.apps import Apps
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A function is called once when the program is defined; this one fails only later, in the job.
+# A function is called once when the program is defined. This function fails only later, in the job.
 RAISES = """\
 calls = []
 def priced(rows):
@@ -85,7 +85,7 @@ WRONG = {
     ),
 }
 COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
-"""Failures whose texts other tests check; the other cases here check how errors are printed."""
+"""Failures whose texts other tests check; the other cases in this file check how errors are printed."""
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_failing_sink_function_leaves_a_checkpoint_to_continue_from(apps: Apps
     assert record.startswith(f"flight record: {checkpoint.parent}/flight-record.trace")
 
 
-def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None:
+def test_a_checkpoint_of_another_program_is_refused_and_not_deleted(apps: Apps) -> None:
     first = (
         'source = FileSource.parquet(f"{HERE}/in", schema=COLUMNS).monitor_continuously("50ms", until=None)\n'
         'rows = env.from_source(source, TIMES, "numbers", uid="numbers").key_by("id")\n'

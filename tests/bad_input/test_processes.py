@@ -1,4 +1,4 @@
-"""Tests the complete terminal output of an app with an error, and what it leaves."""
+"""Tests the complete terminal output of an app with an error, and the files and processes that the app leaves."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
         for name in WITHOUT_SPARK
     ],
 )
-def test_the_last_line_states_the_error_with_a_nonzero_exit_code(tmp_path: Path, name: str) -> None:
+def test_the_last_line_states_the_error_and_the_exit_code_is_nonzero(tmp_path: Path, name: str) -> None:
     words, code, last = WITHOUT_SPARK[name]
     (tmp_path / "app.py").write_text("import sys\nsys.exit(int(sys.argv[1]) if sys.argv[1:] else None)\n")
     if name == "an app without a job":
@@ -108,7 +108,7 @@ def test_a_scripts_error_is_the_only_output_and_no_process_remains(
 
 
 def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, and check that no process remains: each inherits the environment of the first."""
+    """Run Python, and check that no process remains; each process inherits the environment of the first."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True) as process:

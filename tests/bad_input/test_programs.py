@@ -130,7 +130,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_error_names_the_culprit_after_the_line_that_wrote_it(apps: Apps, name: str) -> None:
+def test_one_error_names_the_culprit_and_the_line_that_wrote_it(apps: Apps, name: str) -> None:
     body, error = WRONG[name]
     before = {"a closed environment": CLOSED, "a function that returns nothing": FORGETFUL}.get(name, "")
 

@@ -156,7 +156,7 @@ def test_one_error_names_the_culprit_and_no_file_changes(apps: Apps, name: str) 
     assert len(line) == (2 if NUMBERS in error else 0)
 
 
-def test_foreign_files_in_the_folders_stay(apps: Apps) -> None:
+def test_other_files_in_the_folders_are_preserved(apps: Apps) -> None:
     for folder in ("out", "checkpoints"):
         (apps.folder / folder).mkdir()
         (apps.folder / folder / "notes.txt").write_text("mine")

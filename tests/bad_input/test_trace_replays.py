@@ -1,4 +1,4 @@
-"""Tests traces that are complete but cannot be replayed: the error names what changed, with its exit code."""
+"""Tests traces that are complete but cannot be replayed: the error names the change, with its exit code."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ActorsFolder:
         return ran.returncode, ran.stdout + ran.stderr
 
     def _run(self, *words: str, hash_seed: str) -> subprocess.CompletedProcess[str]:
-        # Bytecode of the old module would be reused if the new one were written within the same second.
+        # Bytecode of the old module would be reused if the new module were written within the same second.
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(ROOT)
         return subprocess.run(
@@ -114,7 +114,7 @@ def test_actors_with_changed_code_diverge_with_a_message(elsewhere: ActorsFolder
 
 
 @pytest.mark.slow
-def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: ActorsFolder) -> None:
+def test_missing_actors_are_reported_without_a_replay_result(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("class Crowd", "class Throng"))
 
     code, out = elsewhere.replay()
@@ -145,7 +145,7 @@ def test_a_missing_message_type_ends_the_replay(elsewhere: ActorsFolder) -> None
 
 
 @pytest.mark.slow
-def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsewhere: ActorsFolder) -> None:
+def test_an_actor_that_sends_in_set_order_diverges_under_another_hash_seed(elsewhere: ActorsFolder) -> None:
     code, out = elsewhere.replay(hash_seed="2")
 
     assert code == DIVERGED
@@ -153,8 +153,8 @@ def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsew
 
 
 @pytest.mark.slow
-@pytest.mark.long  # Golden traces cover this in each run.
-def test_under_another_hash_seed_all_other_actors_replay(elsewhere: ActorsFolder) -> None:
+@pytest.mark.long  # Golden traces cover this case in each run.
+def test_all_other_actors_replay_under_another_hash_seed(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()
 
@@ -182,7 +182,7 @@ def test_an_unreplayable_actor_is_named_with_its_call(
 
 
 def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
-    """Record an actor that receives a message of so many megabytes, and a word afterwards."""
+    """Record an actor that receives a message of `megabytes` MB, and a word afterwards."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
         ref = system.spawn(Props(Counter), "actor")
         ref.tell(Note(text="before"))
@@ -208,7 +208,7 @@ def test_a_message_too_large_for_a_trace_is_reported_with_its_size(flykka: Shell
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)
-def test_a_recording_truncated_by_its_size_cap_is_reported(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+def test_a_recording_truncated_at_its_size_limit_is_reported(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     trace = large(tmp_path / "run.trace", megabytes=1, max_bytes=600)
 
     code, out, _ = flykka(*command, trace)
@@ -218,7 +218,7 @@ def test_a_recording_truncated_by_its_size_cap_is_reported(flykka: Shell, tmp_pa
     assert "600" in out
 
 
-def test_a_trace_below_the_size_cap_is_complete_and_replays(flykka: Shell, tmp_path: Path) -> None:
+def test_a_trace_below_its_size_limit_is_complete_and_replays(flykka: Shell, tmp_path: Path) -> None:
     chance = Random(1)
     path = tmp_path / "run.trace"
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=30_000)) as system:
@@ -244,7 +244,7 @@ def test_an_actor_missing_from_the_trace_cannot_be_replayed(flykka: Shell, tmp_p
     assert f"{trace} has no turn of an actor /user/nobody" in err
 
 
-def test_an_actor_path_may_omit_its_beginning(flykka: Shell, tmp_path: Path) -> None:
+def test_the_beginning_of_an_actor_path_may_be_omitted(flykka: Shell, tmp_path: Path) -> None:
     trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, _ = flykka("replay", trace, "--actor", "actor")

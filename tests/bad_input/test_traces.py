@@ -1,4 +1,6 @@
-"""Tests files that are no traces, or incomplete ones: every command reports them in one sentence with its exit code."""
+"""Tests files that are not traces, and incomplete traces: every command reports them in one sentence with its exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
-"""Commands that read any trace, and have no other arguments."""
+"""Commands that read any trace, and need no other arguments."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
 """Commands that first check that the file is a trace."""
 
@@ -46,7 +48,7 @@ def with_header(trace: Path, **fields: object) -> Path:
     [b"Dear diary, today I have recorded nothing.", b"", b"\0" * 20, b"print(1)\n" * 10_000],
     ids=["text", "empty", "zeros", "program"],
 )
-def test_a_file_that_is_no_trace_is_reported_as_such(
+def test_a_file_that_is_not_a_trace_is_reported_as_such(
     flykka: Shell, tmp_path: Path, command: list[str], data: bytes
 ) -> None:
     (tmp_path / "some.file").write_bytes(data)
@@ -64,7 +66,7 @@ def test_an_error_names_a_missing_file(flykka: Shell, tmp_path: Path, command: l
     code, out, err = flykka(*command, tmp_path / "gone.trace")
 
     assert (code, out) == (UNREADABLE, "")
-    # The argument could also be a seed, if the command accepts one.
+    # The argument could also be a seed if the command accepts seeds.
     assert "there is no file " in err or "there is no such file" in err
     assert str(tmp_path / "gone.trace") in err
     assert err.count("\n") == 1
@@ -194,7 +196,7 @@ def test_a_trace_without_a_simulation_cannot_be_shrunk(flykka: Shell, trace: Pat
     assert "simulation" in err
 
 
-def test_a_fork_at_a_missing_turn_reports_the_last_one(flykka: Shell, trace: Path) -> None:
+def test_a_fork_at_a_missing_turn_reports_the_last_turn(flykka: Shell, trace: Path) -> None:
     code, out, err = flykka("whatif", trace, "--at", "999", "--drop")
 
     assert (code, out) == (UNREADABLE, "")

@@ -21,7 +21,7 @@ POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
 
 
 def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
-    """Return flykka's rates of 600, 100 and 600 a second, and Pykka's of 100."""
+    """Return flykka's rates of 600, 100 and 600 per second, and Pykka's rates of 100."""
     return {
         (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
         if heat.contender is Contender.PYKKA
@@ -60,7 +60,7 @@ def test_a_population_starts_and_stops(side: str) -> None:
     assert population.stop_s > 0
 
 
-def test_ratios_are_those_of_the_medians() -> None:
+def test_ratios_are_computed_from_medians() -> None:
     report = as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION})
 
     assert {name: value for name, value in report.items() if name.endswith("_over_pykka")} == {

@@ -1,4 +1,4 @@
-"""Tests the backlog benchmark as users start it, on few lines."""
+"""Tests the backlog benchmark as users start it, with few lines."""
 
 from __future__ import annotations
 

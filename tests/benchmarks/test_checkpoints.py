@@ -67,7 +67,7 @@ def test_the_json_has_the_fields_that_programs_read() -> None:
     }
 
 
-def test_the_table_has_the_same_figures_with_targets_and_flinks() -> None:
+def test_the_table_has_the_same_figures_with_targets_and_flinks_values() -> None:
     table = as_table(as_json({topology(): MEASURED}), [topology()])
 
     assert table.splitlines()[-1] == (
@@ -88,7 +88,7 @@ def test_the_scaled_number_of_checkpoints_is_at_least_one() -> None:
     assert [(each.checkpoints, each.warm_up) for each in map(topology().scaled, (3.0, 0.1))] == [(6, 3), (1, 0)]
 
 
-def test_arrivals_complete_with_the_last_and_are_counted_again_per_checkpoint() -> None:
+def test_arrivals_complete_with_the_last_task_and_are_counted_per_checkpoint() -> None:
     arrivals = Arrivals()
     for _ in range(2):
         arrivals.begin(2)

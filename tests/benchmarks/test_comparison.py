@@ -15,7 +15,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def write_output(folder: Path, *rows: tuple[int, int, int], unit: str = "us") -> Path:
-    """Write an output folder with a file per row of (second, auction, bids)."""
+    """Write an output folder with one file per row of (second, auction, bids)."""
     folder.mkdir()
     for number, (second, auction, bids) in enumerate(rows):
         start = NOON + timedelta(seconds=second)
@@ -32,7 +32,7 @@ def write_output(folder: Path, *rows: tuple[int, int, int], unit: str = "us") ->
     return folder
 
 
-def test_file_order_and_timestamp_format_do_not_matter(tmp_path: Path) -> None:
+def test_file_order_and_timestamp_format_are_ignored(tmp_path: Path) -> None:
     ours = result(write_output(tmp_path / "ours", (0, 1, 5), (1, 1, 6)))
     theirs = result(write_output(tmp_path / "theirs", (1, 1, 6), (0, 1, 5), unit="ns"))
 
@@ -57,7 +57,7 @@ def test_every_difference_is_refused(tmp_path: Path, found: list[tuple[int, int,
         check("ours", ours, batch)
 
 
-def test_an_engine_with_open_windows_lacks_only_the_last_two(tmp_path: Path) -> None:
+def test_an_engine_that_leaves_windows_open_lacks_only_the_last_two(tmp_path: Path) -> None:
     batch = result(write_output(tmp_path / "batch", *((second, 1, 5) for second in range(5))))
     three, two = (result(write_output(tmp_path / str(n), *((second, 1, 5) for second in range(n)))) for n in (3, 2))
 

@@ -32,7 +32,7 @@ def table_of_files(
     return Table(name, COLUMNS, files, primary_key, frozenset(late))
 
 
-def test_a_seed_draws_the_same_programs_each_time() -> None:
+def test_equal_seeds_draw_equal_programs() -> None:
     first, again, other = draw(7), draw(7), draw(8)
 
     assert repr(first) == repr(again)
@@ -47,29 +47,29 @@ def test_programs_run_at_both_parallelisms_with_kills_and_savepoints() -> None:
     assert {(mode.parallelism, mode.restored_at) for modes in ways for mode in modes} >= {(1, 4), (4, 1)}
 
 
-def test_a_program_is_redrawn_from_its_choices() -> None:
+def test_a_program_can_be_redrawn_from_its_choices() -> None:
     drawings = [each for seed in range(20) for each in draw(seed)[0]]
 
     for each in drawings:
         assert drawing(each.kind, Choices(each.choices), each.case.tables, each.case.zone) == each
 
 
-def test_a_join_without_columns_of_one_type_leaves_the_batch_unchanged() -> None:
-    # The last verb of the program is such a join.
+def test_a_join_without_columns_of_equal_type_does_not_change_the_batch() -> None:
+    # The last operation of the program is such a join.
     case = draw(572)[0][3].case
 
     assert "join" not in case.stream
     assert "IS NOT NULL" not in case.truth
 
 
-def test_exhausted_choices_are_the_simplest_ones() -> None:
+def test_the_simplest_values_are_drawn_when_choices_are_exhausted() -> None:
     choices = Choices([2])
 
     assert [choices.of("abc"), choices.of("abc"), choices.percent(99)] == ["c", "a", False]
     assert choices.recorded == [2, 0, 0]
 
 
-def test_the_newest_of_changing_rows_hold_at_the_end() -> None:
+def test_only_the_newest_of_changing_rows_remain_at_the_end() -> None:
     changes = [
         *file_of_ids(1, 2, 3, row_kind="+I"),
         *file_of_ids(1, k="old", row_kind="-U"),
@@ -107,7 +107,7 @@ def test_an_update_stays_complete_if_rows_are_removed() -> None:
     assert kinds(changing.of_files(files)) == [(1, "+I"), (1, "-U"), (1, "+U")]
 
 
-def test_late_rows_are_far_before_the_watermark_and_do_not_count() -> None:
+def test_late_rows_are_far_before_the_watermark_and_are_not_counted() -> None:
     for seed in range(20):
         late = next(each for each in draw_tables(random.Random(seed)) if each.late)
         own, at = late.columns["id"], late.columns["at"]
@@ -118,13 +118,13 @@ def test_late_rows_are_far_before_the_watermark_and_do_not_count() -> None:
         assert all(row[at] < first - DAY // 2 for file in late.files for row in file if row[own] in late.late)
 
 
-def differing(case: Case) -> bool:
-    """Return whether a fake product is wrong: its rows with the id 5 are, if there is a filter."""
+def is_wrong(case: Case) -> bool:
+    """Return whether a fake product is wrong: its rows with the id 5 are wrong if there is a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 
 def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
-    return [Outcome("differs", "wrong", "rows") if differing(case) else Outcome("equal") for case in cases]
+    return [Outcome("differs", "wrong", "rows") if is_wrong(case) else Outcome("equal") for case in cases]
 
 
 def long_drawing() -> Drawing:
@@ -137,12 +137,12 @@ def long_drawing() -> Drawing:
     programs = draw(0)[0][-1].kind
     for seed in range(1000):
         each = drawing(programs, Choices(random.Random(seed)), tables, "Europe/Berlin")
-        if each.case.stream.count(".") > 5 and differing(each.case) and each.case.stream.startswith("t"):
+        if each.case.stream.count(".") > 5 and is_wrong(each.case) and each.case.stream.startswith("t"):
             return each
     raise AssertionError("no such program among a thousand")
 
 
-def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
+def test_a_difference_shrinks_to_its_operation_and_its_row() -> None:
     drawn = long_drawing()
 
     shrinking = Shrinking(pretended_run, drawn, Mode(4, kill=True), Outcome("differs", "wrong", "rows"))
@@ -151,11 +151,11 @@ def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
     assert shrinking.mode == Mode(1)
     assert shrinking.case.zone == "UTC"
     assert len(shrinking.case.stream) < len(drawn.case.stream)
-    assert differing(shrinking.case)
+    assert is_wrong(shrinking.case)
     assert [[row["id"] for row in file] for each in shrinking.case.tables for file in each.files if file] == [[5]]
 
 
-def test_a_script_is_short_and_contains_the_case() -> None:
+def test_a_generated_script_is_short_and_contains_the_case() -> None:
     files = tuple(file_of_ids(number) for number in range(4))
     case = Case("t", "t.where('false')", tuple(table_of_files(name, *files) for name in ("t", "u", "c")))
 
@@ -196,7 +196,7 @@ def test_a_difference_is_recorded_with_its_seed_and_program() -> None:
     assert [(each["seed"], each["program"]) for each in findings.differences] == [(7, 2)]
 
 
-def test_programs_that_are_all_refused_run_in_no_other_mode() -> None:
+def test_programs_that_are_all_refused_are_not_run_in_another_mode() -> None:
     jobs: list[int] = []
 
     def refused(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
@@ -226,7 +226,7 @@ JUDGED = (
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize("judged", [JUDGED[:5], pytest.param(JUDGED, marks=pytest.mark.long)], ids=["some", "all"])
-def test_results_are_judged_by_a_batch(spark: SparkSession, judged: Sequence[tuple[str, str, str]]) -> None:
+def test_results_are_compared_with_a_batch(spark: SparkSession, judged: Sequence[tuple[str, str, str]]) -> None:
     tables = (
         table_of_files("t", file_of_ids(1, x=float("nan")), file_of_ids(2, x=-0.0)),
         table_of_files("c", file_of_ids(1, 1), primary_key=True),
@@ -243,7 +243,7 @@ def test_results_are_judged_by_a_batch(spark: SparkSession, judged: Sequence[tup
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None:
+def test_a_failing_program_is_found_among_others(spark: SparkSession) -> None:
     tables = (table_of_files("t", file_of_ids(1), file_of_ids(2)),)
     failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", tables)
 
@@ -257,7 +257,7 @@ def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_program_that_fails_spoils_no_other_seed_of_its_job(spark: SparkSession) -> None:
+def test_a_failing_program_does_not_affect_other_seeds_of_its_job(spark: SparkSession) -> None:
     ours, others = ((table_of_files("t", file_of_ids(number), file_of_ids(number + 1)),) for number in (1, 5))
     failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", ours)
 
@@ -280,7 +280,7 @@ def assert_no_difference(spark: SparkSession, seeds: range) -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-# 2179 has a kill, 2008 a restore.
+# Seed 2179 has a kill, seed 2008 a restore.
 @pytest.mark.parametrize("seed", [2008, 2179])
 def test_a_seeds_output_equals_a_batch(spark: SparkSession, seed: int) -> None:
     assert_no_difference(spark, range(seed, seed + 1))

@@ -1,4 +1,4 @@
-"""Tests the latency benchmark as users start it, on few files."""
+"""Tests the latency benchmark as users start it, with few files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_files(place: Path, at: float, *numbers: int, rows: int = ROWS_PER_FILE) -
     return committed_output(place, at, file=pa.array([number for number in numbers for _ in range(rows)]))
 
 
-def test_files_arrive_at_sources_in_turn_and_in_order(tmp_path: Path) -> None:
+def test_files_are_delivered_to_sources_in_turn_and_in_order(tmp_path: Path) -> None:
     feed = Feed(files=4, files_per_s=1000, sources=2)
 
     feed.prepare(tmp_path)
@@ -83,7 +83,7 @@ def test_the_log_of_structured_streaming_shows_committed_files(tmp_path: Path) -
     assert files == [["/out/a b"], ["/out/c"]]
 
 
-def test_the_ratios_are_those_of_the_shortest_interval() -> None:
+def test_the_ratios_are_computed_for_the_shortest_interval() -> None:
     measured = {
         STATELESS: {
             OURS: Latencies(seconds=(0.1, 0.2, 0.3)),

@@ -17,7 +17,7 @@ TAKES_50_MIB = "import sys; block = bytearray(50 << 20); print(flush=True); sys.
 
 
 @pytest.mark.slow
-def test_the_memory_of_child_processes_counts() -> None:
+def test_the_memory_of_child_processes_is_included() -> None:
     before = resident_bytes(process_tree(os.getpid()))
     with subprocess.Popen([sys.executable, "-c", TAKES_50_MIB], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None

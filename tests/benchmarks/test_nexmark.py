@@ -1,4 +1,4 @@
-"""Tests the Nexmark benchmark: how outputs are compared, its figures, and a run on few events."""
+"""Tests the Nexmark benchmark: the comparison of outputs, the figures, and a run with few events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def window_of_bids(bidder: int, second: int, bids: int = 1) -> tuple[object, ...
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_row_order_and_batch_folders_are_no_differences(spark: SparkSession, tmp_path: Path) -> None:
+def test_row_order_and_batch_folders_are_not_differences(spark: SparkSession, tmp_path: Path) -> None:
     expected = write_parquet(
         spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, 0), window_of_bids(2, 30)
     )
@@ -84,7 +84,7 @@ def test_windows_of_the_last_twenty_seconds_are_ignored_if_they_stay_open(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_newest_of_repeatedly_emitted_rows_holds(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_the_newest_of_repeatedly_emitted_rows_is_compared(spark: SparkSession, tmp_path: Path) -> None:
     q17 = "auction long, day string, total_bids long"
     expected = write_parquet(spark, tmp_path / "expected", q17, (1, "a", 3), (2, "a", 1))
     output = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))

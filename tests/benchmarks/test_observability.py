@@ -15,7 +15,7 @@ from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 
 
-def test_ratios_are_of_speeds() -> None:
+def test_ratios_compare_speeds() -> None:
     stream = {"alone": [2.0, 2.0, 9.0], "watched": [2.5, 2.5, 1.0]}
     checkpoints = {"alone": [1.0, 3.0, 7.0], "watched": [2.0, 6.0, 8.0]}
     answers = {"/overview": [3.0, 4.0, 40.0]}

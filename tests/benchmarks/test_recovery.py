@@ -52,51 +52,51 @@ def count_output(
     return counted(folder, EXPECTED)
 
 
-def changed(column: str, by: list[int]) -> pd.DataFrame:
-    """Return the sums of all hours, the first ones changed by `by`."""
+def changed_hours(column: str, by: list[int]) -> pd.DataFrame:
+    """Return the sums of all hours, with the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 
-def test_the_expected_output_is_right(tmp_path: Path) -> None:
+def test_the_expected_output_is_counted_as_correct(tmp_path: Path) -> None:
     assert count_output(tmp_path) == Counted()
 
 
-def test_a_missing_row_is_lost(tmp_path: Path) -> None:
+def test_a_missing_row_is_counted_as_lost(tmp_path: Path) -> None:
     assert count_output(tmp_path, each=EXPECTED.drop(index=[3, 4])) == Counted(lost=2)
 
 
-def test_a_repeated_row_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_row_is_counted_as_duplicated(tmp_path: Path) -> None:
     assert count_output(tmp_path, each=pd.concat([EXPECTED, EXPECTED.head(3)])) == Counted(duplicated=3)
 
 
-def test_a_changed_row_is_lost(tmp_path: Path) -> None:
+def test_a_changed_row_is_counted_as_lost(tmp_path: Path) -> None:
     wrong = EXPECTED.assign(amount=EXPECTED["amount"].where(EXPECTED["sale"] != 5, 0))
 
     assert count_output(tmp_path, each=wrong) == Counted(lost=1)
 
 
-def test_an_invented_row_is_duplicated(tmp_path: Path) -> None:
+def test_an_invented_row_is_counted_as_duplicated(tmp_path: Path) -> None:
     foreign = EXPECTED.head(1).assign(sale=len(EXPECTED))
 
     assert count_output(tmp_path, each=pd.concat([EXPECTED, foreign])) == Counted(duplicated=1)
 
 
-def test_sums_show_the_number_of_wrong_sales(tmp_path: Path) -> None:
-    assert count_output(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
+def test_wrong_sums_are_counted_as_lost_and_duplicated_sales(tmp_path: Path) -> None:
+    assert count_output(tmp_path, hourly=changed_hours("sales", [2, -1])) == Counted(lost=1, duplicated=2)
 
 
-def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
-    assert count_output(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
+def test_a_wrong_total_with_the_correct_count_is_counted_as_lost(tmp_path: Path) -> None:
+    assert count_output(tmp_path, hourly=changed_hours("total", [1])) == Counted(lost=1)
 
 
-def test_a_repeated_hour_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_hour_is_counted_as_duplicated(tmp_path: Path) -> None:
     counts = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
 
     assert counts.lost == 0
     assert counts.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
-def test_a_repeated_running_sum_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_running_sum_is_counted_as_duplicated(tmp_path: Path) -> None:
     assert count_output(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
 
 
@@ -116,11 +116,11 @@ def test_the_last_running_sum_contains_all_sales_once(tmp_path: Path, column: st
     assert count_output(tmp_path, so_far=wrong) == found
 
 
-def test_an_empty_output_is_all_lost(tmp_path: Path) -> None:
+def test_all_rows_of_an_empty_output_are_counted_as_lost(tmp_path: Path) -> None:
     assert counted(tmp_path, EXPECTED) == Counted(lost=4 * len(EXPECTED))
 
 
-def test_rare_and_frequent_messages_are_drawn_equally_often() -> None:
+def test_rare_and_frequent_message_types_are_drawn_equally_often() -> None:
     chance = random.Random(1)
 
     moments = [drawn(chance, {"Often": 10_000, "Once": 1}) for _ in range(1_000)]
@@ -166,7 +166,7 @@ def test_a_fault_waits_until_its_target_exists(seeded_system: TestSeededSystem) 
     assert fault.done
 
 
-def test_an_unavailable_folder_is_unwritable_and_comes_back_unchanged(tmp_path: Path) -> None:
+def test_an_unavailable_folder_is_unwritable_and_later_restored_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "output"
     folder.mkdir()
     (folder / "part").write_text("rows")
@@ -206,7 +206,7 @@ def test_unmeasured_figures_are_not_printed() -> None:
     assert "Structured Streaming" not in as_text(report, seed=7)
 
 
-def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kinds_of_faults_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "moon"])
 
@@ -216,7 +216,7 @@ def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.long
-def test_kills_hit_their_targets_and_the_output_is_right(tmp_path: Path) -> None:
+def test_kills_reach_their_targets_and_the_output_is_correct(tmp_path: Path) -> None:
     lines: list[str] = []
 
     kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), lines.append).run())

@@ -19,7 +19,7 @@ RUNS = {
 }
 
 
-def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> None:
+def test_the_json_has_medians_ratios_peaks_and_checkpoints_per_run() -> None:
     report = as_json(RUNS, ROWS)
 
     assert report == {

@@ -1,4 +1,4 @@
-"""Tests the scaling benchmark: costs have the stated units, a plot shows them, and wrong output is refused."""
+"""Tests the scaling benchmark: costs have the stated units, a plot shows the costs, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_a_cost_is_per_unit() -> None:
     assert Curve(axis=AxisName.PARALLELISM, seconds={2: 1.2}).costs == {2: 100.0}
 
 
-def test_a_curves_rise_is_its_last_cost_over_its_least() -> None:
+def test_the_rise_of_a_curve_is_its_last_cost_over_its_least() -> None:
     assert [(curve.rise, curve.is_flat) for curve in (FLAT, RISING)] == [(1.0, True), (2.0, False)]
 
 
-def test_a_falling_cost_is_flat() -> None:
+def test_a_falling_cost_counts_as_flat() -> None:
     curve = Curve(axis=AxisName.FILES, seconds={100: 2.0, 200: 2.1})
 
     assert (curve.rise, curve.is_flat) == (1.0, True)
@@ -58,7 +58,7 @@ def test_json_and_table_have_every_step() -> None:
     )
 
 
-def test_the_picture_has_a_line_per_curve_with_its_shape() -> None:
+def test_the_plot_has_one_line_per_curve_marked_as_flat_or_rising() -> None:
     drawn = ElementTree.fromstring(picture([FLAT, RISING, FLAT]))
 
     lines = drawn.findall(f".//{SVG}polyline")
@@ -77,7 +77,7 @@ def test_each_batch_contains_every_key_once(tmp_path: Path) -> None:
     assert [sorted(pq.read_table(path)["k"].to_pylist()) for path in files] == [list(range(50))] * 2
 
 
-def test_output_without_a_row_is_refused(tmp_path: Path) -> None:
+def test_output_with_a_missing_row_is_refused(tmp_path: Path) -> None:
     work = of_keys(50)
     work.write(tmp_path / "input", 1, work.rows_per_file, work.keys)
     rows = pq.read_table(tmp_path / "input" / "0000.parquet").rename_columns(["k", "m"])
@@ -92,7 +92,7 @@ def test_output_without_a_row_is_refused(tmp_path: Path) -> None:
         check("it", tmp_path / "output", tmp_path / "input", work)
 
 
-def test_files_may_all_exist_at_once(tmp_path: Path) -> None:
+def test_all_files_may_exist_from_the_start(tmp_path: Path) -> None:
     feed = Feed(files=3, files_per_s=1)
     feed.prepare(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Tests the benchmark of long runs: figures are those of their time spans, and wrong output is refused."""
+"""Tests the benchmark of long runs: figures are computed for their time spans, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEED = Feed(files=8, files_per_s=4)
 
 
 def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
-    """Write an output file with one row per window: its start in seconds after `BEGIN_MS`, and its number of rows."""
+    """Write an output file with one row per window: its start in seconds after `BEGIN_MS`, and its row count."""
     starts = pa.array([1000 * (BEGIN_MS + 1000 * second) for second, _ in windows]).cast(TIME)
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"window_start": starts, "n": [rows for _, rows in windows]}), folder / f"{name}.parquet")
@@ -50,7 +50,7 @@ def test_a_short_run_is_compared_with_its_own_earlier_part() -> None:
     assert (schedule.span_s, schedule.settled_s, schedule.last_s) == (15, 30, 45)
 
 
-def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> None:
+def test_figures_are_medians_of_their_spans_and_stable_within_five_percent() -> None:
     schedule = Schedule.of(1800)
     run = recorded_figures(
         schedule,
@@ -71,7 +71,7 @@ def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> No
     assert [each.ratio for each in compared.values()] == [1.05, 1.06, None]
 
 
-def test_json_and_table_show_whether_each_figure_holds() -> None:
+def test_json_and_table_show_whether_each_figure_is_stable() -> None:
     run = recorded_figures(
         Schedule.of(240), jvm_resident_bytes=[(1, 7 << 20), (120, 100 << 20), (180, 110 << 20)], batch_ms=[(121, 50.0)]
     )

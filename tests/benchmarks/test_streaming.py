@@ -1,4 +1,4 @@
-"""Tests the streaming benchmark as users start it, on few bids."""
+"""Tests the streaming benchmark as users start it, with few bids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Runs the flights demo on a standalone Spark cluster, one worker of which dies midway: started by a test.
+"""Runs the flights demo on a standalone Spark cluster, one of whose workers is killed midway; a test starts this
+module.
 
 `python -m tests.cluster.flights_on_a_cluster MASTER FOLDER`: when the second checkpoint has completed, the worker is
-killed whose executor holds most rows. The last line is the demo's verdict on the output, or the difference.
+killed whose executor holds the most rows. The last line is the demo's verdict on the output, or the difference.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class WorkerKiller:
 
 
 def fullest_worker(session: SparkSession) -> int:
-    """Return the process id of the worker whose executor stores most rows of batches and state, so that its loss
+    """Return the process id of the worker whose executor stores the most rows of batches and state, so that its loss
     matters.
     """
     listening = {
@@ -67,7 +68,7 @@ def fullest_worker(session: SparkSession) -> int:
     while statuses.hasNext():
         status = statuses.next()
         process = psutil.Process(listening[int(str(status._1()).rsplit(":", 1)[1])])
-        # The driver's own JVM is among them.
+        # The driver's own JVM is among these processes.
         if process.ppid() != os.getpid():
             used[process.ppid()] = int(status._2()._1()) - int(status._2()._2())
     return max(used, key=lambda worker: used[worker])
@@ -103,7 +104,7 @@ def run_flights_demo(master: str, folder: Path) -> int:
             killer(message)
 
         def feed() -> None:
-            # Rows that arrive after the worker's death need what was on it.
+            # Rows that arrive after the worker's end need the rows that it held.
             demo.put(files[: FILES // 2], arrivals)
             killer.has_killed.wait(timeout=demo.SECONDS_TO_WAIT_FOR_THE_KILL)
             demo.let_arrive(files[FILES // 2 :], arrivals, killer)

@@ -1,6 +1,7 @@
 """Runs a real standalone Spark cluster on this machine: a master and some workers, from PySpark's own package.
 
-Each is a process of its own, on the loopback interface and on free ports, and is ended by its process id.
+Master and workers are separate processes on the loopback interface and on free ports, and are ended by their process
+ids.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WORKER_IS_REGISTERED = re.compile(r"Successfully registered with master (spark:
 
 
 class Daemon:
-    """A master or a worker: a JVM that was started here."""
+    """A master or a worker: a JVM started by this module."""
 
     def __init__(self, kind: str, *arguments: str, folder: Path, java_options: str) -> None:
         folder.mkdir(parents=True)
@@ -53,7 +54,7 @@ class Daemon:
         return self._process.pid
 
     def wait_says(self, pattern: re.Pattern[str]) -> str:
-        """Wait until its log has a matching line; return the first group of the match."""
+        """Wait until the log has a matching line, and return the first group of the match."""
         deadline = monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -83,7 +84,7 @@ def switch_off(pid: int) -> None:
         processes = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    # Kill the parent first: it would start its executor again.
+    # The parent is killed first, because it would restart its executor.
     for process in processes:
         try:
             process.kill()
@@ -93,7 +94,7 @@ def switch_off(pid: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneCluster:
-    """The addresses of its master and its workers."""
+    """The addresses of the master and of its workers."""
 
     url: str
     workers: tuple[Daemon, ...]
@@ -101,7 +102,7 @@ class StandaloneCluster:
 
 @contextmanager
 def standalone_cluster(folder: Path, java_options: str = "", workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Run a cluster whose workers, of one core each, have registered; it ends with the `with` statement."""
+    """Run a cluster whose workers, of one core each, have registered. The cluster ends with the `with` statement."""
     with ExitStack() as last_first:
 
         def start(kind: str, name: str, *arguments: str) -> Daemon:

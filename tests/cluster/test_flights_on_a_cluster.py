@@ -1,4 +1,4 @@
-"""Tests the demo on several Spark workers: one of them dies, and no row is lost or duplicated."""
+"""Tests the demo on several Spark workers: one worker is killed, and no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-# Options for processes that live for seconds: no time is spent on optimisation.
+# Options for processes that live for seconds, so that no time is spent on optimisation.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = f"""
 spark.driver.host 127.0.0.1

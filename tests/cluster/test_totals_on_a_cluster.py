@@ -1,4 +1,4 @@
-"""Tests keyed state on several Spark workers: one executor reads state that another one has written."""
+"""Tests keyed state on several Spark workers: one executor reads state that another executor has written."""
 
 from __future__ import annotations
 

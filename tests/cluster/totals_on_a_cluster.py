@@ -1,4 +1,5 @@
-"""Computes running totals on a standalone Spark cluster whose executors have their own folders: started by a test.
+"""Computes running totals on a standalone Spark cluster whose executors have separate folders; a test starts this
+module.
 
 `python -m tests.cluster.totals_on_a_cluster MASTER FOLDER`: the last line is the result, or the difference.
 """

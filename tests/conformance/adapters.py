@@ -28,6 +28,6 @@ ADAPTERS: dict[str, Callable[[Case], None]] = {
     "09": network.run_case,
     "10": slots.run_case,
 }
-"""Adapters by the number of the area. An adapter raises `AssertionError` if a machine differs from the case, and
-`UnknownWordError` if the case uses a word that it does not know.
+"""Adapters by area number. An adapter raises `AssertionError` if a machine differs from the case, and
+`UnknownWordError` if the case uses a word that the adapter does not know.
 """

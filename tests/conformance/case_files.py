@@ -13,7 +13,7 @@ OPEN_CASES = Path(__file__).parent / "cases"
 
 
 class UnknownWordError(ValueError):
-    """A case uses a word that its adapter cannot translate."""
+    """Raised if a case uses a word that its adapter cannot translate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class CaseFile:
 
     @property
     def area(self) -> str:
-        """The number at the start of the file's name, such as `01`."""
+        """The number at the start of the file name, such as `01`."""
         return self.name.partition("_")[0]
 
 
 def case_files(folder: Path) -> list[CaseFile]:
-    """Every file of cases in `folder`, by name.
+    """Return every file of cases in `folder`, sorted by name.
 
     Raises:
         FileNotFoundError: the folder has no case files.
@@ -44,7 +44,7 @@ def case_files(folder: Path) -> list[CaseFile]:
 
 
 def known_cases() -> set[str]:
-    """The ids of this repository's cases, as `area/id`."""
+    """Return the ids of this repository's cases, as `area/id`."""
     return {f"{file.area}/{case['id']}" for file in case_files(OPEN_CASES) for case in file.cases}
 
 
@@ -57,5 +57,5 @@ def only_known_words(what: str, words: object, known: set[str]) -> None:
 
 
 def is_since(case: Case, *version: int) -> bool:
-    """True if the case is about this version, such as `1, 11`, or a newer one."""
+    """Return whether the case is about this version, such as `1, 11`, or a newer version."""
     return "since" in case and tuple(int(part) for part in str(case["since"]).split(".")) >= version

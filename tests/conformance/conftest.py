@@ -1,4 +1,4 @@
-"""`--cases DIR`: the cases of any folder. The summary of the run counts them by area."""
+"""`--cases DIR` runs the cases of any folder. The summary of the run counts cases by area."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The cases that fail because flykka differs from Flink on purpose, each with its row of `docs/flink.md`.
 
-A case belongs here only if Flink's older rule, or its mechanism, was given up for a reason. Mere errors are mended.
+A case belongs here only if Flink's older rule, or its mechanism, was given up for a reason. Mere errors are corrected
+instead.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ DIFFERENCES = MappingProxyType(
         "10/sm-timeout-keeps-slots": "slots requested and released as needed (dynamic resources)",
     }
 )
-"""For the area and id of each case, the mechanism: the first column of the row."""
+"""The mechanism by area and id of each case; the mechanism is the first column of the row in `docs/flink.md`."""
 
 
 def difference(area: str, case_id: str) -> str | None:
-    """The mechanism that differs; None if the case must hold."""
+    """Return the mechanism that differs; None if the case must hold."""
     return DIFFERENCES.get(f"{area}/{case_id}")

@@ -1,7 +1,7 @@
 """The cases about features that flykka does not have, each with the reason.
 
-All other cases must hold. A case belongs here only if no part of the product could be its subject; a rule of flykka's
-that differs from Flink's is no reason.
+All other cases must hold. A case belongs here only if no part of the product could be its subject. A rule of flykka
+that differs from Flink's is not a reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 60
-"""The maximum number of cases here."""
+"""The maximum number of cases in this list."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
@@ -94,5 +94,5 @@ NOT_APPLICABLE = MappingProxyType(
 
 
 def not_applicable(area: str, case_id: str) -> str | None:
-    """The reason why the case does not apply to flykka; None if it must hold."""
+    """Return the reason why the case does not apply to flykka; None if it must hold."""
     return NOT_APPLICABLE.get(f"{area}/{case_id}")

@@ -24,12 +24,12 @@ def test_a_conformance_case_holds(area: str, case: Case) -> None:
             ADAPTERS[area](case)
 
 
-def test_few_cases_are_not_applicable_and_each_exists_and_has_a_reason() -> None:
+def test_inapplicable_cases_are_few_and_exist_and_have_reasons() -> None:
     assert len(NOT_APPLICABLE) <= LIMIT
     assert NOT_APPLICABLE.keys() <= known_cases()
     assert all(NOT_APPLICABLE.values())
 
 
-def test_each_difference_is_of_a_case_and_in_the_page_on_flink() -> None:
+def test_each_difference_belongs_to_a_case_and_to_the_flink_page() -> None:
     assert DIFFERENCES.keys() <= known_cases() - NOT_APPLICABLE.keys()
     assert set(DIFFERENCES.values()) <= {mechanism for mechanism, *_ in ROWS}

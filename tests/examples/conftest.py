@@ -29,9 +29,9 @@ def demo() -> ModuleType:
 
 @pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
-    """A folder against which relative paths resolve, in Python and in Spark."""
+    """A folder against which relative paths are resolved, in Python and in Spark."""
     monkeypatch.chdir(tmp_path)
-    # The JVM was started in another folder: make it resolve a recipe's relative paths against the test's folder.
+    # The JVM was started in another folder, so it is made to resolve a recipe's relative paths in the test's folder.
     context = spark.sparkContext
     assert context._jvm is not None
     hadoop = context._jvm.org.apache.hadoop.fs

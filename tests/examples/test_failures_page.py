@@ -1,4 +1,6 @@
-"""Tests the page on failures: its commands print its text, except for `...` and parts that differ from run to run."""
+"""Tests the page on failures: its commands print the shown text, except for `...` and parts that differ from run to
+run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ DIFFERS = re.compile(
 
 
 def shows(page: str, printed: str) -> bool:
-    """Return whether the page's lines are printed in order, with others in between only at lines of dots."""
+    """Return whether the page's lines are printed in order, with additional lines only at lines of dots."""
     patterns = [
         "(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(mask_differences(line))}\n"
         for line in page.splitlines()
@@ -42,7 +44,7 @@ def mask_differences(text: str) -> str:
 @pytest.mark.long
 def test_the_commands_of_the_failures_page_print_its_text(tmp_path: Path) -> None:
     walk = Walk(tmp_path, ROOT / "examples" / "failures")
-    # Other processes may run jobs here.
+    # Other processes on this machine may run jobs.
     walk.environment[FOLDER_VARIABLE] = str(tmp_path / "jobs")
 
     for step in steps(PAGE):

@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
 
-# The first test to use the example waits for its data set to be read.
+# The first test that uses the example waits until its data set is read.
 pytestmark = pytest.mark.slow
 
 JOB = JobId("flights")
@@ -112,7 +112,7 @@ def test_only_means_may_differ_by_rounding_of_sums(demo: ModuleType) -> None:
     assert not demo.equal(window_row(most=0.1 + 0.2), window_row(most=0.3))
 
 
-def test_a_mean_of_no_flights_equals_only_itself(demo: ModuleType) -> None:
+def test_a_mean_of_no_flights_equals_only_another_such_mean(demo: ModuleType) -> None:
     assert demo.equal(window_row(mean=None), window_row(mean=None))
     assert not demo.equal(window_row(mean=None), window_row(mean=0.0))
     assert not demo.equal(window_row(mean=None), window_row(mean=None, flights=13))
@@ -177,7 +177,7 @@ def test_the_last_keyed_subtasks_task_manager_is_killed_at_checkpoint_three(
         ),
     ],
 )
-def test_a_run_without_the_kill_and_its_recovery_fails(
+def test_a_run_that_lacks_the_kill_or_its_recovery_fails(
     demo: ModuleType,
     cluster: LocalCluster,
     capsys: pytest.CaptureFixture[str],

@@ -1,4 +1,4 @@
-"""Tests the pages about the actor kernel: their code runs in its own interpreter, and prints the output on the page."""
+"""Tests the pages about the actor kernel: their code runs in separate interpreters and prints the shown output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def program(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the valid fragments of links to a page: none, or one of its headings; empty if the page does not exist."""
+    """Return the valid fragments of links to a page: no fragment, or one of its headings. Return an empty set if the
+    page does not exist.
+    """
     if not page.is_file():
         return set()
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)

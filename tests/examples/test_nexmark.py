@@ -49,7 +49,7 @@ def test_a_seed_generates_the_same_events_and_another_seed_others() -> None:
     assert not events_between(0, 500, seed=1).equals(events_between(0, 500, seed=2))
 
 
-def test_fifty_events_are_one_person_three_auctions_and_46_bids() -> None:
+def test_fifty_events_contain_one_person_three_auctions_and_46_bids() -> None:
     rows = events_between(0, 5_000)
 
     assert rows["event_type"].to_pylist() == ([PERSON] + [AUCTION] * 3 + [BID] * 46) * 100
@@ -57,7 +57,7 @@ def test_fifty_events_are_one_person_three_auctions_and_46_bids() -> None:
         assert pc.is_valid(rows[name]).equals(pc.equal(rows["event_type"], event_type))
 
 
-def test_event_time_ascends_ten_thousand_events_a_second() -> None:
+def test_event_times_advance_at_ten_thousand_events_per_second() -> None:
     times = events_between(0, 20_001)["dateTime"]
 
     assert pc.all(pc.less(times.slice(0, 20_000), times.slice(1))).as_py()
@@ -75,7 +75,7 @@ def test_ids_of_persons_and_auctions_have_no_gaps() -> None:
 def test_every_other_bid_is_for_the_hot_auction() -> None:
     bids = of_type(events_between(100_000, 200_000), BID, "bid")
 
-    # One in a hundred of the others is hot too.
+    # One in a hundred of the other auctions is hot too.
     assert 0.5 < np.mean(bids["auction"].to_numpy() % 100 == 0) < 0.51
     assert 0.745 < np.mean(bids["bidder"].to_numpy() % 100 == 1) < 0.76
 
@@ -104,7 +104,7 @@ def test_auctions_last_at_most_a_third_of_a_second() -> None:
     assert pc.all(pc.greater(auctions["reserve"], auctions["initialBid"])).as_py()
 
 
-def test_extra_fills_events_up_to_their_size() -> None:
+def test_the_extra_field_pads_events_to_their_size() -> None:
     rows = events_between(0, 50_000)
     person, auction, bid = (of_type(rows, *each) for each in ((PERSON, "person"), (AUCTION, "auction"), (BID, "bid")))
 
@@ -132,7 +132,7 @@ def test_half_of_the_channels_are_hot() -> None:
     assert 0.88 < share(has_id.filter(pc.invert(is_hot))) < 0.92
 
 
-def test_a_source_without_an_end_has_a_rate() -> None:
+def test_an_unbounded_source_has_a_rate() -> None:
     assert nexmark_source(1_000).number_of_rows == 1_000
     assert nexmark_source(None, events_per_second=1_000).number_of_rows is None
     with pytest.raises(ValueError, match="rows_per_second"):
@@ -170,14 +170,14 @@ PINNED = {
     "q21": (87150, -2551461343462049799692),
     "q22": (92000, -992154313119166565262),
 }
-"""The number of rows of each query, and the sum of their hashes."""
+"""The row count of each query, and the sum of the rows' hashes."""
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_batch_gives_the_pinned_results(spark: SparkSession, table: DataFrame, query: str) -> None:
+def test_the_batch_returns_the_pinned_results(spark: SparkSession, table: DataFrame, query: str) -> None:
     create_views(table)
 
     assert digest(spark.sql(text(query))) == PINNED[query]

@@ -1,4 +1,6 @@
-"""Tests Nexmark as DataStream programs in one job: each result equals that of its SQL on the same events as a batch."""
+"""Tests Nexmark as DataStream programs in one job: each result equals that of the program's SQL on the same events as a
+batch.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def output_of_query(
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("query", PROGRAMS)
-def test_a_program_gives_the_same_rows_as_its_sql(
+def test_a_program_returns_the_same_rows_as_its_sql(
     batch_query: Callable[[str], DataFrame], output_of_query: Callable[[str], DataFrame], query: str
 ) -> None:
     expected = batch_query(query)

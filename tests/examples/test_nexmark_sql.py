@@ -48,7 +48,7 @@ def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_seco
         env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
 
 
-def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
+def differing_queries(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
     """Return the queries whose rows differ from the batch, with some of the surplus rows."""
     differences: dict[str, object] = {}
     for query in QUERIES:
@@ -59,17 +59,17 @@ def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Pa
     return differences
 
 
-def test_streams_give_the_same_rows_as_the_batch(
+def test_streams_return_the_same_rows_as_the_batch(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
         write_queries(env.set_parallelism(2), tmp_path)
         env.execute()
 
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
+def test_streams_at_parallelism_4_return_the_same_rows_after_a_kill(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
@@ -79,14 +79,14 @@ def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
         client.wait()
 
     assert kill.done
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_rescaled_from_a_savepoint_give_the_same_rows(
+def test_streams_rescaled_from_a_savepoint_return_the_same_rows(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        # Slow enough that the source has not finished when the first checkpoint is complete.
+        # The rate is low enough that the source has not finished when the first checkpoint completes.
         write_queries(env.set_parallelism(2), tmp_path, events_per_second=1_000)
         client = env.execute_async()
         completed = threading.Event()
@@ -99,4 +99,4 @@ def test_streams_rescaled_from_a_savepoint_give_the_same_rows(
         write_queries(env.set_parallelism(3), tmp_path)
         env.execute()
 
-    assert differing(spark, batch_query, tmp_path) == {}
+    assert differing_queries(spark, batch_query, tmp_path) == {}

@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples" / "orders.py"
 ORDERS = 15_000
-"""Two and a half minutes: the windows of the last minute fire at the end of the input."""
+"""The number of orders, which span two and a half minutes. The windows of the last minute fire at the end of the input.
+"""
 
 
 def as_a_batch(spark: SparkSession) -> list[Row]:
@@ -40,6 +41,6 @@ def test_tutorial_results_equal_those_of_a_batch(spark: SparkSession, tmp_path: 
     assert code == 0
     assert len(written) == len(batch) == 3 * 4
     assert {(start, city): most for start, city, _, most in written} == {(m, c): most for m, c, _, most in batch}
-    # A sum of doubles depends on their order.
+    # A sum of doubles depends on the order of the summands.
     revenues = {(minute, city): pytest.approx(revenue) for minute, city, revenue, _ in batch}
     assert {(start, city): revenue for start, city, revenue, _ in written} == revenues

@@ -29,7 +29,7 @@ def test_the_readme_has_fewer_than_150_lines() -> None:
     assert len(README.splitlines()) < 150
 
 
-def test_the_actor_system_of_the_readme_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_actor_system_of_the_readme_replies(capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = (snippet for snippet in SNIPPETS if "ActorSystem(" in snippet)
 
     exec(program, {})

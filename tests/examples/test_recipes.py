@@ -116,7 +116,7 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, worki
 
 
 @pytest.mark.long
-def test_a_sensor_silent_for_five_minutes_is_found(spark: SparkSession, working_folder: Path) -> None:
+def test_a_sensor_silent_for_five_minutes_is_reported(spark: SparkSession, working_folder: Path) -> None:
     spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
     readings = [{"sensor": each, "time": iso_time(f"{time}:00"), "value": 1} for each, time in spoken]
 
@@ -126,7 +126,7 @@ def test_a_sensor_silent_for_five_minutes_is_found(spark: SparkSession, working_
     assert sorted_parquet_rows(spark, "silent", "sensor", "minute(silent_since)") == silent
 
 
-def test_a_purchase_has_the_price_at_the_time_it_is_read(spark: SparkSession, working_folder: Path) -> None:
+def test_a_purchase_has_the_price_at_the_time_when_it_is_read(spark: SparkSession, working_folder: Path) -> None:
     (working_folder / "prices").mkdir()
     (working_folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
     purchases = [{"item": item, "time": iso_time("10:00:00"), "pieces": 2} for item in ("tea", "gold")]

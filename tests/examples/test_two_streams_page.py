@@ -19,14 +19,14 @@ TIMES = {"watermark_ms": 0, "processing_time_ms": 0}
 
 
 def variables_of_program(name: str) -> dict[str, Any]:
-    """Run the program of the page that defines a function of this name; return its variables."""
+    """Run the program of the page that defines a function of this name, and return its variables."""
     names: dict[str, Any] = {}
     (program,) = (each for each in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if f"def {name}(" in each)
     exec(program, names)
     return names
 
 
-def test_orders_are_converted_to_euros_by_the_last_rate() -> None:
+def test_orders_are_converted_to_euros_at_the_latest_rate() -> None:
     runner = KeyedFunctionRunner(variables_of_program("in_euros")["InEuros"]())
     runner.open()
     rows = [{"order_id": 1, "amount": 10.0}, {"rate": 0.5}, {"order_id": 2, "amount": 10.0}]

@@ -1,5 +1,4 @@
-"""Runs the commands of a docs page in order in a folder of their own, and checks that they print the output on the
-page.
+"""Runs the commands of a docs page in order in a separate folder, and checks that they print the output on the page.
 
     python -m tests.examples.walk docs/finding_a_bug.md
 
@@ -63,14 +62,15 @@ class Walk:
         copytree(example, self.folder, ignore=ignore_patterns("__pycache__"))
         tools = folder / "bin"
         tools.mkdir()
-        # As in an installed package, the program lies elsewhere, so the working folder is not on the import path.
+        # As in an installed package, the program is in another folder, so that the working folder is not on the
+        # import path.
         (tools / "command_line.py").write_text(_PROGRAM, encoding="utf-8")
         for name, words in {"flykka": f"{tools / 'command_line.py'}", "python": ""}.items():
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         path = os.pathsep.join([str(tools), os.environ["PATH"]])
         settings = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
-        # Pass a reader's environment and nothing else: with CI set, for example, pytest prints failures in full.
+        # Only a reader's environment is passed. With CI set, for example, pytest prints failures in full.
         kept = {name: os.environ[name] for name in _OF_ANY_SHELL if name in os.environ}
         self.environment = {**kept, **settings, "PATH": path}
 

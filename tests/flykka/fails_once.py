@@ -8,7 +8,7 @@ from flykka import RichFunction, RuntimeContext
 
 
 class FailsOnce(RichFunction):
-    """The first attempt fails at its second batch."""
+    """A function whose first attempt fails at its second batch."""
 
     batches = 0
     attempt = 0

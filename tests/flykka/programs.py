@@ -22,7 +22,7 @@ HOURS = TumblingEventTimeWindows.of("1h")
 
 
 def bids(spark: SparkSession, program: Program | None = None, *, event_time: str | None = "at") -> DataStream:
-    """A stream of bids without any data."""
+    """Return a stream of bids without any data."""
     program = program or Program()
     code = SourceCode(source=FileSource.parquet("/bids", schema=BIDS), watermark_delay_ms=0)
     source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
@@ -34,13 +34,13 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
 
 
 def two_streams(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    """Two streams of bids in one program; the second has this event time."""
+    """Return two streams of bids in one program; the second stream has this event time."""
     program = Program()
     return bids(spark, program), bids(spark, program, event_time=event_time)
 
 
 def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:
-    """Bids per auction and hour, into a folder."""
+    """Return a program that writes bids per auction and hour into a folder."""
     program = Program()
     counted = bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids")).uid("counts")
     sink = counted.sink_to(FileSink.parquet("/counts")).uid("output")

@@ -136,7 +136,7 @@ def test_accumulators_of_one_name_are_the_same_object(spark: SparkSession) -> No
     assert made.get_accumulator("other") is None
 
 
-def test_an_accumulator_name_is_registered_once_and_has_one_kind(spark: SparkSession) -> None:
+def test_an_accumulator_name_is_registered_once_and_has_one_type(spark: SparkSession) -> None:
     made = context(spark)
     made.add_accumulator("rows", IntCounter())
 

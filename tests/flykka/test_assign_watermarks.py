@@ -59,8 +59,8 @@ def test_a_stream_lists_its_assigned_watermarks(spark: SparkSession) -> None:
 
     shown = repr(bids(spark).assign_timestamps_and_watermarks(strategy))
 
-    told = "watermark 5.0 s behind the latest row, by the clock after 1 min 0 s without rows"
-    assert f"watermarks  assign_timestamps_and_watermarks(at), {told}" in shown
+    description = "watermark 5.0 s behind the latest row, by the clock after 1 min 0 s without rows"
+    assert f"watermarks  assign_timestamps_and_watermarks(at), {description}" in shown
 
 
 def test_without_a_column_the_event_time_is_unchanged(spark: SparkSession) -> None:

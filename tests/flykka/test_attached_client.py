@@ -1,4 +1,4 @@
-"""A job that ends with its client, and enrichers that label its failures, in an environment on Spark."""
+"""A job that ends with its client, and enrichers that label failures, in an environment on Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 
 class Blame(FailureEnricher):
-    """Labels a failure by its kind and its type."""
+    """Labels a failure with its kind and its type."""
 
     def get_output_keys(self) -> Set[str]:
         return {"kind", "type"}

@@ -55,12 +55,12 @@ ROWS = [FIRST, FIRST, SECOND]
 
 
 def columns_of(row: Row) -> Row:
-    """The columns of a row except its time."""
+    """Return the columns of a row except its time."""
     return {name: row[name] for name in NAMES}
 
 
 class Number(KeyedProcessFunction):
-    """Emits the columns of a row, and the number of rows of its key."""
+    """Emits the columns of a row, and how many rows of its key were processed."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("how.many so`far", "bigint", default=0))
@@ -75,7 +75,7 @@ class Number(KeyedProcessFunction):
 
 
 class Copy(ProcessFunction):
-    """Emits the columns of a row, also to a side output."""
+    """Emits the columns of a row, to a side output too."""
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         ctx.output(LATE, columns_of(row))
@@ -93,7 +93,7 @@ class Both(CoProcessFunction):
 
 
 def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The rows, and a state with the keys and a number."""
+    """Return the rows, and a state with the keys and a number."""
     return rows.select(NAMES), state.set_column(3, "n.n", pa.array([1] * state.num_rows, pa.int32()))
 
 
@@ -103,12 +103,12 @@ def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def left_columns(pairs: Any) -> DataStream:
-    """The columns of the left rows."""
+    """Return the columns of the left rows."""
     return pairs.select(*(F.col(f"left.{name}") for name in QUOTED))
 
 
 def chained(rows: DataStream, _: DataStream) -> DataStream:
-    """The rows after each stateless operator."""
+    """Return the rows after each stateless operator."""
     return (
         rows.select(*QUOTED, "x")
         .map(columns_of, COLUMNS)
@@ -183,11 +183,11 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
 }
 
 SOME = {"verbs without state", "keyed process", "sum", "process_table"}
-"""One operator for each kind of generated code: the others generate column names in the same way."""
+"""One operator for each form of generated code. The other operators generate column names in the same way."""
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
-    """The rows, in one file, with their times."""
+    """Return the rows, from one file, with their times."""
     times = [1_000_000, 2_000_000, 3_000_000]
     table = pa.Table.from_pylist(ROWS, pa.schema([(name, pa.int32()) for name in NAMES]))
     folder.mkdir(exist_ok=True)
@@ -197,12 +197,12 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
 
 
 def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
-    """Count equal rows, by the columns that all have."""
+    """Count equal rows, by the columns that all rows have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
 
-def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
-    """The names of the folders whose rows differ from the expected ones."""
+def differing_folders(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
+    """Return the names of the folders whose rows differ from the expected rows."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
     return [
         name for name, rows in found.items() if count_rows([row.asDict() for row in rows]) != count_rows(expected[name])
@@ -212,7 +212,7 @@ def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]])
 @pytest.mark.parametrize(
     "verbs", [SOME, pytest.param(VERBS.keys() - SOME, marks=pytest.mark.long)], ids=["some", "rest"]
 )
-def test_every_verb_accepts_columns_of_any_name(
+def test_every_method_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, verbs: set[str]
 ) -> None:
     rows, other = (stream(env, tmp_path / uid, uid) for uid in ("rows", "other"))
@@ -222,7 +222,7 @@ def test_every_verb_accepts_columns_of_any_name(
 
     env.execute("verbs")
 
-    assert differing(spark, tmp_path / "out", {name: expected for name, (_, expected) in tried.items()}) == []
+    assert differing_folders(spark, tmp_path / "out", {name: expected for name, (_, expected) in tried.items()}) == []
 
 
 @pytest.mark.long
@@ -235,7 +235,7 @@ def test_minimum_rows_are_found_by_a_column_of_any_name(
 
     env.execute("least")
 
-    assert differing(spark, tmp_path / "out", {"least": [FIRST, SECOND]}) == []
+    assert differing_folders(spark, tmp_path / "out", {"least": [FIRST, SECOND]}) == []
 
 
 FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
@@ -276,7 +276,7 @@ def test_every_format_accepts_columns_of_any_name(
     env.execute("read")
 
     expected = {name: [FIRST, SECOND] if name == "delta upsert" else ROWS for name in formats}
-    assert differing(spark, tmp_path / "out", expected) == []
+    assert differing_folders(spark, tmp_path / "out", expected) == []
 
 
 LISTED = ", ".join(QUOTED)
@@ -308,4 +308,4 @@ def test_sql_accepts_columns_of_any_name(
         env.sql(QUERIES[name][0]).sink_to(FileSink.parquet(str(tmp_path / "out" / name)))
     env.execute("queries")
 
-    assert differing(spark, tmp_path / "out", {name: QUERIES[name][1] for name in names}) == []
+    assert differing_folders(spark, tmp_path / "out", {name: QUERIES[name][1] for name in names}) == []

@@ -1,4 +1,4 @@
-"""A client that reconnects to a job of the cluster, its own or another client's."""
+"""A client that reconnects to a job of the cluster, submitted by itself or another client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster(data_plane: Names) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def test_a_job_is_found_by_its_id_and_awaited(cluster: LocalCluster, data_plane: Names) -> None:
+def test_a_job_is_found_by_its_id_and_can_be_awaited(cluster: LocalCluster, data_plane: Names) -> None:
     submitted = cluster.submit(GRAPH, attached=False)
     submitted.wait_submitted()
 

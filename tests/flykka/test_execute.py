@@ -49,7 +49,7 @@ LATE_BY_A_SECOND = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_tim
 
 @pytest.fixture
 def bids(tmp_path: Path) -> Path:
-    """3,000 bids of five minutes, in three files in the order of their time."""
+    """3,000 bids over five minutes, in three files in time order."""
     folder = tmp_path / "bids"
     folder.mkdir()
     for number in range(3):
@@ -83,7 +83,7 @@ def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism
 
 
 def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
-    """The expected counts, from a Spark batch."""
+    """Return the expected counts, from a Spark batch."""
     window = F.window("at", "1 minute")
     counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
     return counted.select("window.start", "window.end", "auction", "bids", "dearest", "mean").toDF(
@@ -135,7 +135,7 @@ def test_transforms_run_in_the_order_of_their_declaration(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
-@pytest.mark.long  # The next test also runs one after another.
+@pytest.mark.long  # The next test also runs jobs one after another.
 def test_an_environment_runs_one_job_after_another(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
@@ -146,7 +146,7 @@ def test_an_environment_runs_one_job_after_another(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "first")), spark.read.parquet(str(tmp_path / "second")))
 
 
-def test_the_code_of_an_ended_job_is_released_with_the_next_one(
+def test_an_ended_jobs_code_is_released_when_the_next_job_starts(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     functions: list[ref[object]] = []
@@ -308,7 +308,7 @@ def test_an_environment_without_operators_runs_nothing(env: StreamExecutionEnvir
         env.execute()
 
 
-def test_closing_leaves_an_adopted_session_alone(spark: SparkSession) -> None:
+def test_closing_does_not_stop_an_adopted_session(spark: SparkSession) -> None:
     StreamExecutionEnvironment.get_execution_environment().close()
 
     assert spark.range(3).count() == 3

@@ -1,4 +1,4 @@
-"""A job with approximate local recovery on Spark: a sink fails, its source keeps running, and some rows are lost."""
+"""A job with approximate local recovery on Spark: a sink fails, the source continues, and some rows are lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BIDS = "auction long, price long, at timestamp"
 
 
 def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Two tasks: a source, and a function that fails once with a sink."""
+    """Build two tasks: a source, and a function that fails once with a sink."""
     env.disable_batch_coalescing().enable_approximate_local_recovery()
     source = FileSource.parquet(str(folder / "in"), schema=BIDS).files_per_batch(1).monitor_continuously("50ms")
     read = env.from_source(source, WatermarkStrategy.no_watermarks(), "bids").rebalance().transform(FailsOnce())
@@ -51,7 +51,7 @@ def deliver_bids(folder: Path, first: int, files: int) -> None:
         file.rename(folder / "in" / f"{first}-{file.name}")
 
 
-def test_a_source_keeps_running_while_its_reader_restarts_and_rows_are_lost(
+def test_a_source_continues_while_its_reader_restarts_and_rows_are_lost(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deliver_bids(tmp_path, first=0, files=4)

@@ -1,4 +1,4 @@
-"""Windows after windows, and functions after them: results have the event time of the end of their window."""
+"""Windows after windows, and functions after them: the event time of a result is the end of its window."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def sales(tmp_path: Path) -> Path:
 
 
 def batch_counts(spark: SparkSession, sales: Path) -> DataFrame:
-    """Sales per item and ten seconds, from a plain batch."""
+    """Return sales per item and ten seconds, from a plain batch."""
     rows = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
     return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
 
 
 @pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_windows_of_windows_equal_the_batch(
+def test_windows_over_window_results_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:
     (
@@ -89,7 +89,7 @@ def test_windows_of_windows_equal_the_batch(
 
 
 class EmitTime(KeyedProcessFunction):
-    """Emits the timestamps of rows, and checks that none is late."""
+    """Emits the timestamps of rows, and checks that no row is late."""
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[dict[str, object]]:
         yield {
@@ -101,7 +101,7 @@ class EmitTime(KeyedProcessFunction):
 
 
 @pytest.mark.long
-def test_a_function_reads_window_end_timestamps_never_later_than_the_watermark(
+def test_a_function_reads_window_end_timestamps_that_are_never_late(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     (

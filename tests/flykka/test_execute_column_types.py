@@ -42,13 +42,13 @@ pytestmark = [
 MINUTE = TumblingEventTimeWindows.of("1min")
 FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv")
 ROWS = 4
-"""The last row has only nulls, and the two before it are equal."""
+"""The number of rows. The last row has only nulls, and the two before it are equal."""
 
 Row = dict[str, Any]
 
 
 def file_columns(kind: FileFormat) -> list[str]:
-    """The columns of the types that files support, written and read."""
+    """Return the columns of the types that files support, written and read."""
     if kind in ("parquet", "orc"):
         return columns_of_use(kind)
     return [name for name in columns_of_use(f"{kind}, written") if name in columns_of_use(f"{kind}, read")]
@@ -56,12 +56,12 @@ def file_columns(kind: FileFormat) -> list[str]:
 
 @cache
 def columns_of_use(use: str) -> list[str]:
-    """The columns of the types that a use supports, named by their position."""
+    """Return the columns of the types that a use supports, named by their position."""
     return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
 
 
 def frame(spark: SparkSession) -> DataFrame:
-    """A column of each type that a stream may have."""
+    """Return a frame with a column of each type that a stream may have."""
     schema = StructType([StructField("n", LongType()), StructField("point", ExamplePointUDT())])
     points = [(n, None if n == ROWS - 1 else ExamplePoint(float(min(n, 1)), 2.0)) for n in range(ROWS)]
     rows = spark.createDataFrame(points, schema).selectExpr("*", f"if(n = {ROWS - 1}, null, least(n, 1) + 1) AS id")
@@ -71,7 +71,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def text(rows: DataFrame | DataStream, name: str) -> Column:
-    """A column as text."""
+    """Return a column as text."""
     column, kind = F.col(name), rows.schema[name].dataType
     shapes = (GeometryType, GeographyType)
     return (F.hex(F.st_asbinary(column)) if isinstance(kind, shapes) else column.cast("string")).alias(name)
@@ -117,13 +117,13 @@ class Contents(ProcessWindowFunction):
         )
 
 
-def remembered(rows: DataStream) -> DataStream:
+def stored_in_state(rows: DataStream) -> DataStream:
     kinds = {name: rows.schema[name].dataType.simpleString() for name in columns_of_use("states")}
     return rows.key_by("n").process(Remember(kinds), output_schema(rows, "states"))
 
 
 def in_tables(rows: DataStream) -> DataStream:
-    """The rows unchanged, from a function that also has the columns as state."""
+    """Return the rows unchanged, from a function that also has the columns as state."""
     kept, state = output_schema(rows, FUNCTIONS), StructType([rows.schema[name] for name in columns_of_use(FUNCTIONS)])
 
     def emit(table: Any, state: Any) -> tuple[Any, Any]:
@@ -139,7 +139,7 @@ def in_tables(rows: DataStream) -> DataStream:
 
 
 def mapped(rows: DataStream) -> DataStream:
-    """The rows unchanged, after several functions in a chain."""
+    """Return the rows unchanged, after several functions in a chain."""
     return (
         rows.map(lambda row: row, rows.schema)
         .flat_map(lambda row: [row], rows.schema)
@@ -179,7 +179,7 @@ WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
         "functions of windows",
         lambda rows: rows.key_by("n").window(MINUTE).process(Contents(), output_schema(rows, "functions of windows")),
     ),
-    "state": ("states", remembered),
+    "state": ("states", stored_in_state),
 }
 
 
@@ -188,7 +188,7 @@ def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
     return env.from_dataframe(rows, timed, uid="rows")
 
 
-@pytest.mark.long  # docs/types.md has a test in each run.
+@pytest.mark.long  # docs/types.md is tested in each run.
 def test_values_pass_unchanged_through_all_uses_that_support_their_types(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -228,12 +228,12 @@ def test_keys_and_extremes_equal_those_of_a_batch(
 
     env.execute("keys")
 
-    def written(name: str) -> list[tuple[Any, ...]]:
+    def rows_of_folder(name: str) -> list[tuple[Any, ...]]:
         return text_rows(spark.read.parquet(str(tmp_path / name)))
 
-    assert written("grouped") == text_rows(batch.groupBy(*keys).agg(count))
-    assert written("greatest") == text_rows(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
-    assert written("distinct") == text_rows(batch.select(*keys).distinct())
+    assert rows_of_folder("grouped") == text_rows(batch.groupBy(*keys).agg(count))
+    assert rows_of_folder("greatest") == text_rows(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
+    assert rows_of_folder("distinct") == text_rows(batch.select(*keys).distinct())
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkS
 
 
 def stop_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
-    """Stop a job once all folders have rows; returns its savepoint."""
+    """Stop a job after all folders have rows, and return its savepoint."""
     published = threading.Event()
 
     def look(said: object) -> None:

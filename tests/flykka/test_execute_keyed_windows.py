@@ -60,7 +60,7 @@ class Sessions(ProcessWindowFunction):
 
 
 class Mean(AggregateFunction[Row, Row, Row]):
-    """The mean of pages."""
+    """Computes the mean of pages."""
 
     def create_accumulator(self) -> Row:
         return {"n": 0, "total": 0}

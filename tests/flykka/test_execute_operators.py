@@ -1,4 +1,6 @@
-"""Programs of several streams, and of functions with `open` and `close`, from the environment to the output folders."""
+"""Programs with several streams, and with functions that have `open` and `close`, from the environment to the output
+folders.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ MINUTES = TumblingEventTimeWindows.of("1min")
 
 
 def write_bids(folder: Path, first: int, files: int) -> None:
-    """Write files of 600 bids each, ten bids a second from bid number `first` on; every fifth has no price."""
+    """Write files of 600 bids each, ten bids per second from bid number `first` on. Every fifth bid has no price."""
     folder.mkdir()
     for number in range(files):
         ids = range(first + number * 600, first + (number + 1) * 600)
@@ -120,7 +122,7 @@ def test_a_stream_may_be_joined_split_and_written_to_several_sinks(
 
 
 class Unreliable(RichFunction):
-    """Loses its connection with the second batch of the first attempt."""
+    """Loses its connection at the second batch of the first attempt."""
 
     schema = "auction long, price long, at timestamp"
 

@@ -64,7 +64,7 @@ class JobEvents:
 
 
 def write_keys(folder: Path, number: int) -> None:
-    """Write a file of rows, each key several times a minute."""
+    """Write a file of rows, with each key several times a minute."""
     rows = [
         {"key": f"key-{row % KEYS}", "at": f"2024-01-01 00:{number:02}:{row % 60:02}", "n": number * ROWS + row}
         for row in range(ROWS)

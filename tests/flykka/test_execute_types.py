@@ -56,7 +56,7 @@ DDL = (
     " timestamp>, m map<string, bigint>, d decimal(38, 3), t timestamp, ts array<timestamp>, day date, x double,"
     " text string, raw binary"
 )
-# The second half past one of the night in which New York's summer time ends.
+# The second half past one in the night in which New York's summer time ends.
 TWICE = datetime(2026, 11, 1, 6, 30, tzinfo=UTC)
 NULLS: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 FULL = {
@@ -120,7 +120,7 @@ def as_they_are(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 def remember_in_pandas(rows: pd.DataFrame, state: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Emits the rows of the batch before, and keeps those of this one."""
+    """Emit the rows of the previous batch, and store those of the current batch."""
     return state[state["seen"].notna()].drop(columns="seen"), rows.assign(seen=1)
 
 
@@ -163,7 +163,7 @@ def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamE
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, *, files: int = 1) -> DataStream:
-    """The rows once per file; each file is a batch."""
+    """Return the rows once per file; each file is a batch."""
     (folder / "in").mkdir()
     for number in range(files):
         pq.write_table(pa.Table.from_pylist(ROWS, SCHEMA), folder / "in" / f"{number}.parquet")

@@ -56,18 +56,18 @@ def sales(tmp_path: Path) -> Path:
 
 
 def gap(row: dict[str, Any]) -> str:
-    """The session gap after a row."""
+    """Return the session gap after a row."""
     return "3s"
 
 
 def top_three(rows: DataFrame) -> DataFrame:
-    """The three items that sold best in each window."""
+    """Return the three items that sold best in each window."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("sold"), "item")
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
 def last_two(rows: DataFrame) -> DataFrame:
-    """The last two rows of each session of an item, with their positions and the number of rows of the session."""
+    """Return the last two rows of each session of an item, with their positions and the session's row count."""
     sessions = Window.partitionBy("item", "window_start", "window_end")
     placed = rows.withColumn("n", F.count("*").over(sessions))
     last_first = sessions.orderBy(F.desc("at"))

@@ -36,7 +36,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_sales(folder: Path, *files: Sequence[float]) -> Path:
-    """Write sales at these seconds, file by file; item is the second in turn of three."""
+    """Write sales at these seconds, file by file; the second modulo three determines the item."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         table = pa.table(
@@ -77,7 +77,7 @@ def test_sliding_windows_equal_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sold")), expected)
 
 
-# Windows of functions fire again in each run.
+# Windows of functions fire repeatedly in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_the_newest_rows_of_repeatedly_fired_windows_equal_the_batch(
@@ -113,7 +113,8 @@ def test_the_newest_rows_of_repeatedly_fired_windows_equal_the_batch(
 def test_a_row_is_in_its_windows_or_in_the_side_output(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    # After the first file the watermark is just before 60 s: the windows up to the one from 30 s are closed.
+    # After the first file the watermark is just before 60 s, and all windows up to the one that starts at 30 s are
+    # closed.
     sales = write_sales(tmp_path / "sales", [1, 25, 60], [2, 39.5, 40, 61], [90])
     sold = (
         env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")

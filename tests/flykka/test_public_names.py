@@ -12,19 +12,19 @@ import pytest
 import flykka
 
 
-def test_every_public_name_leads_to_an_object_of_that_name() -> None:
+def test_every_public_name_resolves_to_an_object_of_that_name() -> None:
     for name in flykka.__all__:
         assert getattr(flykka, name).__name__ == name
 
 
-def test_type_checkers_see_the_same_names_as_the_program() -> None:
+def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
     tree = ast.parse(Path(flykka.__file__).with_name("public_names.py").read_text(encoding="utf-8"))
     imports = [statement for statement in tree.body if isinstance(statement, ast.ImportFrom)]
 
     assert {alias.asname for statement in imports for alias in statement.names} == set(flykka.__all__)
 
 
-def test_a_missing_name_is_an_attribute_error() -> None:
+def test_a_missing_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'flykka' has no attribute 'Savepoint'"):
         flykka.Savepoint  # type: ignore[attr-defined]  # noqa: B018
 

@@ -1,4 +1,6 @@
-"""Functions are checked when they are declared: between `open` and `close`, or by their declared columns."""
+"""Functions are validated when they are declared: by a trial call between `open` and `close`, or by their declared
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ spark_test = pytest.mark.spark
 
 
 class Rates(RichFunction):
-    """Adds a column from data that it has only while it is open."""
+    """Adds a column from data that is available only while the function is open."""
 
     def __init__(self, *, fails_at: str = "") -> None:
         self.fails_at = fails_at
@@ -40,7 +42,7 @@ class Rates(RichFunction):
         return rows.withColumn("rate", F.lit(self.rate))
 
     def _called(self, what: str) -> None:
-        # One list for all copies.
+        # All copies share one list.
         self.calls.append(what)
         if what in self.fails_at:
             raise OSError(f"no {what} today")
@@ -51,7 +53,7 @@ class Declared(Rates):
 
 
 @spark_test
-def test_a_rich_function_is_opened_called_and_closed_to_find_its_columns(spark: SparkSession) -> None:
+def test_a_rich_function_is_opened_called_and_closed_to_derive_its_columns(spark: SparkSession) -> None:
     program, rates = Program(), Rates()
 
     stream = bids(spark, program).transform(rates)
@@ -62,7 +64,7 @@ def test_a_rich_function_is_opened_called_and_closed_to_find_its_columns(spark: 
 
 
 @spark_test
-def test_the_tested_function_is_a_copy(spark: SparkSession) -> None:
+def test_the_trial_call_uses_a_copy_of_the_function(spark: SparkSession) -> None:
     program, rates = Program(), Rates()
 
     bids(spark, program).transform(rates)

@@ -54,19 +54,19 @@ def test_a_partition_must_be_named_by_a_value(spark: SparkSession) -> None:
         stream.sink_to(FileSink.parquet("/out").partition_by("both"))
 
 
-def test_a_format_must_know_the_types_of_the_columns(spark: SparkSession) -> None:
+def test_a_format_must_support_the_types_of_the_columns(spark: SparkSession) -> None:
     stream = bids(spark).select("auction", F.array("price").alias("both"))
 
     with pytest.raises(StreamTypeError, match="csv files have no type array<bigint>, which the column 'both' has"):
         stream.sink_to(FileSink.csv("/out"))
 
 
-def test_a_codec_must_be_one_of_the_format(spark: SparkSession) -> None:
+def test_a_codec_must_be_supported_by_the_format(spark: SparkSession) -> None:
     with pytest.raises(StreamTypeError, match=r"The codec zippy is not available\. Available codecs are"):
         bids(spark).sink_to(FileSink.json("/out", compression="zippy"))
 
 
-def test_a_refused_sink_leaves_nothing_in_the_program(spark: SparkSession) -> None:
+def test_a_refused_sink_does_not_change_the_program(spark: SparkSession) -> None:
     stream = bids(spark)
     with pytest.raises(StreamTypeError):
         stream.sink_to(FileSink.parquet("/out").partition_by("chanel"))
@@ -89,13 +89,13 @@ def test_a_batch_function_runs_in_one_subtask_whatever_the_environment_sets(spar
         sink.set_parallelism(2)
 
 
-def test_partitions_are_named(spark: SparkSession) -> None:
+def test_partitions_must_be_specified(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match="partition_by takes names of columns, not Column"):
         FileSink.parquet("/out").partition_by(F.col("channel"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 2.5])
-def test_hints_are_whole_numbers_from_1(limit: int) -> None:
+def test_hints_must_be_positive_integers(limit: int) -> None:
     with pytest.raises(ValueError, match="rows per file must be a whole number from 1"):
         FileSink.parquet("/out").rows_per_file(limit)
     with pytest.raises(ValueError, match="files per checkpoint must be a whole number from 1"):
@@ -126,7 +126,7 @@ def test_options_are_passed_to_spark_and_the_last_value_wins() -> None:
         (ForeachBatchSink(print), "foreach_batch print", True),
     ],
 )
-def test_a_sink_describes_itself_and_whether_rows_wait_for_a_checkpoint(sink: Sink, name: str, waits: bool) -> None:
+def test_a_sink_describes_itself_and_whether_it_publishes_on_checkpoints(sink: Sink, name: str, waits: bool) -> None:
     assert (str(sink), sink.publishes_per_checkpoint) == (name, waits)
 
 

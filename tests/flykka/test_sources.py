@@ -1,4 +1,4 @@
-"""Sources of a program: each kind, from the environment to the output."""
+"""Sources of a program, each type from the environment to the output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def persisted(spark: SparkSession) -> int:
     return len(spark.sparkContext._jsc.getPersistentRDDs())
 
 
-def test_a_source_without_options_is_named_after_itself_without_watermarks(env: StreamExecutionEnvironment) -> None:
+def test_a_source_without_options_has_its_own_name_and_no_watermarks(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(DataGenSource({"id": sequence()}, number_of_rows=7))
 
     assert str(stream.flow.operator) == "datagen of 7 rows"
@@ -54,7 +54,7 @@ def test_a_missing_input_is_refused_on_its_line(env: StreamExecutionEnvironment,
         env.from_source(FileSource.csv(tmp_path / "nowhere", schema="id int"))
 
 
-def test_a_field_that_cannot_be_computed_names_the_source(env: StreamExecutionEnvironment) -> None:
+def test_a_column_that_cannot_be_computed_names_the_source(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(StreamTypeError, match=r"^ids: .*`nothing`"):
         env.from_source(DataGenSource({"id": F.col("nothing")}, number_of_rows=7), name="ids")
 

@@ -24,7 +24,7 @@ class Faults:
 
 
 class FaultyEngine(NamesEngine):
-    """An engine whose source fails as configured, and then continues as if nothing had happened."""
+    """An engine whose source fails as configured, and then continues as if no failure had occurred."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, faults: Faults) -> None:
         super().__init__(descriptor, sink)

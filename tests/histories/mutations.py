@@ -1,6 +1,6 @@
-"""One-line changes of behaviour, one or more in each machine, with the golden trace that must detect each.
+"""One-line changes of behaviour, one or more in each machine, with the golden trace that must detect each change.
 
-A mutation is a source line and its replacement; if the source line changes, the mutation fails with an error and must
+A mutation is a source line and its replacement. If the source line changes, the mutation fails with an error and must
 be changed too.
 """
 

@@ -52,7 +52,7 @@ def _mutated(function: FunctionType, mutation: Mutation) -> CodeType:
     lines, first = inspect.getsourcelines(function)
     source = textwrap.dedent("".join(lines))
     assert source.count(mutation.line) == 1, f"{mutation.where} has another line by now: change {mutation.line!r}"
-    # At its own lines of the file, so that a divergence points to them.
+    # The function keeps its line numbers in the file, so that a divergence points to the correct line.
     shifted = "\n" * (first - 1) + source.replace(mutation.line, mutation.instead)
     compiled = compile(shifted, function.__code__.co_filename, "exec", __future__.annotations.compiler_flag, True)
     made: dict[str, object] = {}

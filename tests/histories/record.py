@@ -1,8 +1,8 @@
 """Records the golden traces again: `python -m tests.histories.record [NAME ...]`, by default all of them.
 
 A deliberate change of behaviour is committed together with the new traces and a line in the CHANGELOG.
-`flights-with-a-kill` is the example on real threads, and needs Java and the libraries of the examples; the others need
-nothing.
+`flights-with-a-kill` is the example on real threads, and needs Java and the libraries of the examples. The other traces
+need neither.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
 """Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
 FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1),)}
-"""Explicit faults of some runs, instead of the faults that the seed draws, which change with the kinds of faults."""
+"""Explicit faults of some runs. They replace the faults that the seed draws, because drawn faults change whenever a
+kind of fault is added.
+"""
 
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
 

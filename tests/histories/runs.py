@@ -1,6 +1,7 @@
 """The runs of the golden traces: whole clusters in virtual time.
 
-A run that does not end as intended raises an error. Recordings of one seed are equal unless the behaviour has changed.
+A run that does not end as intended raises an error. Recordings with one seed are equal unless the behaviour has
+changed.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ _FOLDER = "memory://histories"
 
 
 def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
-    """A TaskManager dies while a checkpoint is acknowledged; another takes its place, and the job continues."""
-    with _recorded(recorder, seed, Names()) as stage:
+    """A TaskManager is killed while a checkpoint is acknowledged, another TaskManager replaces it, and the job
+    continues.
+    """
+    with _recorded_cluster(recorder, seed, Names()) as stage:
         stage.checkpointing = {"retained": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(AcknowledgeCheckpoint))
         stage.submit()
@@ -75,7 +78,7 @@ def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
 def rescaled(recorder: Recorder, seed: int = SEED) -> None:
     """A job with keyed state is stopped with a checkpoint, and continues from it with three subtasks instead of two."""
     plane = KeyedRows()
-    with _recorded(recorder, seed, plane) as stage:
+    with _recorded_cluster(recorder, seed, plane) as stage:
         stage.submit("first", vertices=keyed_job(2))
         stage.system.advance(1_200)
         stage.stop("first")
@@ -89,9 +92,9 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def adaptive(recorder: Recorder, seed: int = SEED) -> None:
-    """An adaptive job begins with fewer slots than it requests, is rescaled by a client, and loses a TaskManager."""
+    """An adaptive job starts with fewer slots than it requests, is rescaled by a client, and loses a TaskManager."""
     plane = KeyedRows()
-    with _recorded(recorder, seed, plane) as stage:
+    with _recorded_cluster(recorder, seed, plane) as stage:
         stage.submit(
             "job",
             vertices=keyed_job(6),
@@ -111,14 +114,14 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        told = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
-        assert (told[0], told[-1]) == (4, 2)
+        parallelisms = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
+        assert (parallelisms[0], parallelisms[-1]) == (4, 2)
         assert plane.durable.rows() == ALL_ROWS
 
 
 def savepoints(recorder: Recorder, seed: int = SEED) -> None:
     """A savepoint of a job that continues, and then a savepoint with which it stops."""
-    with _recorded(recorder, seed, Names()) as stage:
+    with _recorded_cluster(recorder, seed, Names()) as stage:
         stage.submit()
         stage.system.advance(300)
         stage.trigger_savepoint(f"{_FOLDER}/savepoints")
@@ -132,24 +135,24 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def unaligned(recorder: Recorder, seed: int = SEED) -> None:
-    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job is restored from one."""
+    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job restores one of them."""
     plane = SlowNames()
-    with _recorded(recorder, seed, plane) as stage:
+    with _recorded_cluster(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
-        told: list[Message] = []
-        stage.system.add_delivery_hook(lambda _recipient, message, _sender: told.append(message))
+        messages: list[Message] = []
+        stage.system.add_delivery_hook(lambda _recipient, message, _sender: messages.append(message))
         kill_when(stage.system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
         stage.run(seconds=25)
 
-        assert any(isinstance(message, WriteChannelState) for message in told)
+        assert any(isinstance(message, WriteChannelState) for message in messages)
         assert plane.batches.restored
         assert plane.sink.published == SLOW_FILES
 
 
 def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
     """A snapshot fails and its checkpoint is declined; then a stage fails and the job restarts."""
-    with _recorded(recorder, seed, FaultyNames()) as stage:
+    with _recorded_cluster(recorder, seed, FaultyNames()) as stage:
         stage.checkpointing = {"tolerable_failures": 1, "interval_ms": 200, "min_pause_ms": 150}
         stage.submit()
         stage.run(seconds=10)
@@ -163,7 +166,7 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
 def crowded(recorder: Recorder, seed: int = SEED) -> None:
     """Two jobs that request more slots than exist, few buffers, overlapping checkpoints, and one cancelled job."""
     plane = KeyedRows()
-    with _recorded(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
+    with _recorded_cluster(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
         stage.checkpointing = {"interval_ms": 150, "min_pause_ms": 150, "max_concurrent": 2, "retained": 3}
         stage.submit("first", vertices=keyed_job(4))
         stage.system.advance(100)
@@ -186,8 +189,8 @@ def crowded(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
-    """At-least-once: barriers block no channel; latency is tracked, sources become idle, and a TaskManager dies."""
-    with _recorded(recorder, seed, SlowNames()) as stage:
+    """At-least-once: barriers block no channel, latency is tracked, sources become idle, a TaskManager is killed."""
+    with _recorded_cluster(recorder, seed, SlowNames()) as stage:
         stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE, "interval_ms": 400, "max_concurrent": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(JobRestored))
         kill_when(stage.system, "/user/task-manager-1", is_a(CheckpointCompleted))
@@ -207,10 +210,10 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one restarts by regions; then the ResourceManager dies while a third job runs, which
+    """One job is refused, one job restarts by regions, and the ResourceManager is killed while a third job runs, which
     continues.
     """
-    with _recorded(recorder, seed, Names()) as stage:
+    with _recorded_cluster(recorder, seed, Names()) as stage:
         stage.submit("refused", job_type=JobType.BATCH)
         stage.submit("first", schedule_mode=ScheduleMode.PIPELINED_REGION)
         stage.run(seconds=5)
@@ -237,10 +240,10 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 
 
 @contextmanager
-def _recorded(
+def _recorded_cluster(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
 ) -> Iterator[WholeCluster]:
-    """A cluster whose every turn is recorded; its checkpoints are in memory only."""
+    """Return a cluster whose every turn is recorded; its checkpoints are only in memory."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)

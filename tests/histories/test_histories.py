@@ -49,22 +49,22 @@ def test_every_run_has_a_golden_trace_and_vice_versa() -> None:
 
 def test_timers_of_both_kinds_emit_rows_before_and_after_a_restore() -> None:
     firing: dict[tuple[str, int], type] = {}
-    told: list[type] = []
+    kinds_in_order: list[type] = []
     for turn in TraceReader.open(golden("timers")):
         match turn.message:
             case JobRestored(checkpoint_id=int()):
-                told.append(JobRestored)
+                kinds_in_order.append(JobRestored)
             case AdvanceProcessingTime() | AdvanceWatermark():
                 firing[turn.recipient.path, turn.message.stage] = type(turn.message)
             case StageResult(stage=stage, rows_out=rows_out) if turn.sender is not None:
                 kind = firing.pop((turn.sender.path, stage), None)
                 if kind is not None and rows_out:
-                    told.append(kind)
+                    kinds_in_order.append(kind)
 
-    last_restore = len(told) - 1 - told[::-1].index(JobRestored)
+    last_restore = len(kinds_in_order) - 1 - kinds_in_order[::-1].index(JobRestored)
     kinds: set[type] = {AdvanceProcessingTime, AdvanceWatermark}
-    assert kinds <= set(told[:last_restore])
-    assert kinds <= set(told[last_restore:])
+    assert kinds <= set(kinds_in_order[:last_restore])
+    assert kinds <= set(kinds_in_order[last_restore:])
 
 
 @pytest.mark.slow

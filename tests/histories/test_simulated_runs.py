@@ -1,4 +1,4 @@
-"""Simulated runs replay with all their failures: the effects of faults are in the trace."""
+"""Simulated runs replay with all their failures, because the effects of faults are in the trace."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint. With an object store for the checkpoints it copies the sales unchanged: Spark
-needs a jar to write state there.
+prints a line per completed checkpoint. With an object store for the checkpoints it copies the sales unchanged, because
+Spark needs a jar to write state there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts the rows of a key that arrived after later ones. As a process it runs on two executors.
+"""Counts the rows of a key that arrived after later rows. As a process it runs on two executors.
 
 Argument: a working folder. Prints the counts as JSON.
 """
@@ -19,12 +19,12 @@ KEYS = 5
 
 
 def followed(row: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return the later row, and how many of its key's rows were overtaken before it."""
+    """Return the later row, and how many rows of its key were overtaken before it."""
     return {**after, "rows": row["rows"] + 1, "overtaken": row["overtaken"] + (after["id"] < row["id"])}
 
 
 def overtaken_rows(env: StreamExecutionEnvironment, ids: DataStream, folder: Path) -> list[tuple[int, int]]:
-    """Run the program on a stream of ascending ids; return each key's number of rows and of overtaken rows."""
+    """Run the program on a stream of ascending ids, and return each key's number of rows and of overtaken rows."""
     rows = ids.select("id", (F.col("id") % KEYS).alias("key"), F.lit(1).alias("rows"), F.lit(0).alias("overtaken"))
     # Rows of two subtasks are exchanged.
     rows.key_by("key").reduce(followed).set_parallelism(2).sink_to(FileSink.json(str(folder / "out")))

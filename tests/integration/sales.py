@@ -1,4 +1,4 @@
-"""The program of the kill tests: sales per shop and hour, some without an amount, and the expected output."""
+"""The program of the kill tests: sales per shop and hour, some of them without an amount, and the expected output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS_PER_FILE = 2_000
 
 
 def write_sales(folder: Path, rows: int = ROWS_PER_FILE, files: int = FILES) -> Path:
-    """Write parquet files of seeded sales in the order of their time; a tenth of the amounts is missing."""
+    """Write parquet files of seeded sales in time order; a tenth of the amounts is missing."""
     folder.mkdir()
     chance = np.random.default_rng(7)
     for number in range(files):

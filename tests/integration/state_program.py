@@ -1,6 +1,6 @@
 """Orders by user: running totals, recent totals, and a row for each user without an order for 5 minutes.
 
-The program has two versions: the second stores partly other state than the first, and some values in wider types.
+The program has two versions: the second version stores partly different state, and some values in wider types.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class LaterSilence(KeyedProcessFunction):
 
 
 def watch(ctx: KeyedContext) -> None:
-    """Set a timer after a user's last order; the timers of earlier orders stay and fire as well."""
+    """Set a timer after a user's last order; the timers of earlier orders remain and fire as well."""
     timestamp = ctx.timestamp()
     assert timestamp is not None
     ctx.timer_service().register_event_time_timer(timestamp + SILENCE_MS)

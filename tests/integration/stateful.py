@@ -130,7 +130,7 @@ def _expected_best(example: ModuleType, events: DataFrame) -> DataFrame:
 
 
 def _visits(example: ModuleType, events: DataStream, output: Path) -> None:
-    # There are few rows of some sensors, so some visits end.
+    # Some sensors have few rows, so that some visits end.
     clicks = events.drop("user").with_column_renamed("sensor", "user")
     example.visits(clicks).sink_to(FileSink.parquet(str(output))).uid("output")
 
@@ -167,7 +167,7 @@ def _expected_prices(_: ModuleType, events: DataFrame) -> DataFrame:
     return priced.select("order_id", "product", "amount", "price", "at")
 
 
-def _found(example: ModuleType, events: DataStream, output: Path) -> None:
+def _write_findings(example: ModuleType, events: DataStream, output: Path) -> None:
     payments = events.where("event = 'pay'").select("user", "amount", "at")
     rules = events.where(_ARE_RULES).with_column("rule", F.expr(_RULE)).with_column_renamed("at", "since")
     found = example.found(payments, rules.select("rule", F.expr("amount - 500").alias("at_least"), "since"))
@@ -185,7 +185,7 @@ _RULE = "concat('rule ', order_id, ' of ', date_format(at, 'HH:mm:ss.SSS'))"
 
 EXAMPLES = (
     StatefulExample(name="priced_orders", define=_priced, expected=_expected_prices),
-    StatefulExample(name="rules_by_broadcast", define=_found, expected=_expected_findings),
+    StatefulExample(name="rules_by_broadcast", define=_write_findings, expected=_expected_findings),
     StatefulExample(name="deduplicated", define=_unique, expected=_expected_unique),
     StatefulExample(name="sessions", define=_visits, expected=_expected_visits),
     StatefulExample(name="silent_sensors", define=_alarms, expected=_expected_alarms),

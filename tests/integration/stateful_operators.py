@@ -56,7 +56,9 @@ RULES = MapStateDescriptor("rules", "bigint", "bigint")
 
 
 def write_operator_input(folder: Path, number: int) -> None:
-    """Write a file of rows `k bigint, v bigint, at timestamp`: one per second, and a 20 s pause after every tenth."""
+    """Write a file of rows `k bigint, v bigint, at timestamp`: one row per second, and a 20 s pause after every tenth
+    row.
+    """
     places = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     rows = {
         "k": [place % 5 for place in places],
@@ -137,7 +139,7 @@ class NumberOfAll(ProcessAllWindowFunction):
 
 
 def sizes(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers of rows of both sides in a window."""
+    """Return how many rows both sides have in a window."""
     return pd.DataFrame({"n": [len(left)], "m": [len(right)]})
 
 
@@ -162,7 +164,7 @@ def greatest_of_keys(rows: DataFrame) -> DataFrame:
 
 
 def added(one: Row, other: Row) -> Row:
-    """Return a row with the sum of both."""
+    """Return a row with the sum of both rows."""
     return {**other, "v": one["v"] + other["v"]}
 
 
@@ -258,9 +260,9 @@ def define(
 ) -> dict[str, DataStream]:
     """Return the streams of these operators, each written to a folder of its name."""
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
-    # Windows fire only at the end: all of them are open at every savepoint.
+    # Windows fire only at the end, so that all windows are open at every savepoint.
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
-    # One subtask reads the files in order, because the last upsert of a key wins.
+    # One subtask reads the files in order, because the last upsert of a key is the final one.
     rows = env.from_source(source, watermarks, "rows", uid="rows").set_parallelism(1)
     env.create_temporary_view("row", rows)
     env.create_temporary_view("newest", rows, primary_key="k")
@@ -279,7 +281,7 @@ def define(
 def start_operators(
     env: StreamExecutionEnvironment, folder: Path, output: Path, names: Collection[str], interval: str
 ) -> tuple[JobClient, dict[str, DataStream]]:
-    """Submit a job of some operators over a growing folder; return it and the streams by name."""
+    """Submit a job of some operators over a growing folder, and return the job and the streams by name."""
     env.set_checkpoint_dir(str(output.with_name("checkpoints"))).enable_checkpointing(interval, tolerable_failures=100)
     env.set_default_savepoint_directory(str(output.with_name("savepoints")))
     streams = define(env, folder, output, names)

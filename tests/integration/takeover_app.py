@@ -5,7 +5,7 @@ python takeover_app.py FOLDER STORE [HOW]
 STORE is a folder, or a path in ZooKeeper in the syntax of the command line.
 
 HOW is `NAME:N` (SIGKILL right before the N-th message of this class is handled), `add` (between the metadata of a
-checkpoint and its completion), `between` (between the two jobs), or `pause:NAME:N` (SIGSTOP there).
+checkpoint and its completion), `between` (between the two jobs), or `pause:NAME:N` (SIGSTOP right before the message).
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from flykka.runtime.ref import ActorRef
 from flykka.spark_bridge.connectors.datagen import DataGenSource
 
 ROWS = 200
-"""Rows per job, at a hundred a second, so that several checkpoints complete."""
+"""Rows per job, at a hundred per second, so that several checkpoints complete."""
 
 SESSION_TIMEOUT_MS = 10_000
-"""A driver that is paused for longer loses the leadership. A busy machine pauses a process for less."""
+"""The session timeout: a driver that is paused for longer loses the leadership. A busy machine pauses a process for
+less time.
+"""
 
 
 def end(number: int = signal.SIGKILL) -> None:

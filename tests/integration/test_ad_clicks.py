@@ -1,4 +1,4 @@
-"""Tests the example of clicks and impressions: at any parallelism, also with a kill, its output equals a batch."""
+"""Tests the example of clicks and impressions: at any parallelism, even with a kill, its output equals a batch."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The moment before the `count`-th message of a kind is handled below a TaskManager."""
+    """The moment before the `count`-th message of a kind is handled by a TaskManager or an actor below it."""
 
     name: str
     kind: type[Message]
@@ -40,13 +40,13 @@ class Moment:
 
 READER_DIES = (
     Moment(name="while it reads", kind=ProcessBatch, count=3),
-    Moment(name="at the checkpoint of the end", kind=SnapshotState),
+    Moment(name="at the final checkpoint", kind=SnapshotState),
     Moment(name="before it publishes", kind=CommitCheckpoint),
 )
 KEEPER_DIES = (
-    Moment(name="before it keeps anything", kind=KeepPartitions),
+    Moment(name="before it retains a batch", kind=KeepPartitions),
     Moment(name="while results are read", kind=BufferResponse, count=3),
-    Moment(name="before all is published", kind=CommitCheckpoint, count=2),
+    Moment(name="before all output is published", kind=CommitCheckpoint, count=2),
 )
 
 
@@ -57,7 +57,7 @@ def long(value: object) -> object:
 
 @pytest.fixture
 def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
-    """Returns the RDDs with blocks in Spark, except those from before the test."""
+    """Return the RDDs with blocks in Spark, except those from before the test."""
     before = persisted(spark)
     return lambda: persisted(spark) - before
 
@@ -74,7 +74,7 @@ def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
 
 
 def run_sales_in_batch_mode(env: StreamExecutionEnvironment, files: Path, output: Path) -> list[ExecutionStateChanged]:
-    """Run the program of the kill tests as a batch; return the state changes of its attempts in order."""
+    """Run the program of the kill tests as a batch, and return the state changes of its attempts in order."""
     changes: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
@@ -158,7 +158,7 @@ def test_output_equals_the_streams_and_readers_start_after_complete_inputs(
     assert not left()
 
 
-# Tests of complete clusters without Spark cover readers too.
+# Tests of complete clusters without Spark also cover readers.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
 def test_a_killed_reader_restarts_and_finished_ones_do_not(
@@ -182,7 +182,7 @@ def test_a_killed_reader_restarts_and_finished_ones_do_not(
     assert not left()
 
 
-# A result whose blocks are lost is recomputed too.
+# The recomputation of a result with lost blocks is also tested below.
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [nullcontext, busy_machine], ids=["idle", "busy"])
 @pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
@@ -216,7 +216,7 @@ def test_a_result_whose_blocks_are_lost_is_recomputed(
 
     def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, ProcessBatch) and not lost.is_set():
-            # The first batch that the reader reads is lost: all current batches are retained for readers.
+            # The first batch that the reader reads is lost, because all current batches are retained for readers.
             lost.set()
             lose_blocks(spark, left())
 

@@ -27,7 +27,7 @@ SINKS = ("dear", "others", "daily")
 
 
 def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Path, *, parallelism: int) -> JobClient:
-    """Write all sales twice: the expensive ones, the others, and the daily sales of each shop among these.
+    """Write all sales twice: the expensive sales, the other sales, and the daily sales of each shop among the latter.
 
     Every operator has another parallelism than its inputs, as far as four slots allow.
     """

@@ -125,7 +125,7 @@ MOMENTS = (
         count=12,
         interval=NEVER,
     ),
-    Moment(name="behind checkpoints", matches=lambda said: isinstance(said, SnapshotWritten), count=9),
+    Moment(name="after checkpoints", matches=lambda said: isinstance(said, SnapshotWritten), count=9),
 )
 
 

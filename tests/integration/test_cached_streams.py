@@ -89,7 +89,7 @@ def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironm
 
 @pytest.fixture
 def numbers(spark: SparkSession, tmp_path: Path) -> Path:
-    """Ninety numbers in two files, one a minute."""
+    """Ninety numbers in two files, one per minute."""
     folder = tmp_path / "numbers"
     ids = spark.range(90, numPartitions=2)
     ids.withColumn("at", F.timestamp_seconds(F.col("id") * 60)).write.parquet(str(folder))
@@ -144,7 +144,7 @@ def test_later_jobs_read_cached_rows_until_they_are_released(
     assert not (tmp_path / "checkpoints" / "datasets").exists()
 
 
-def test_a_failed_jobs_rows_are_recomputed_and_an_empty_cache_is_valid(
+def test_cached_rows_of_a_failed_job_are_recomputed(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     obstacle = tmp_path / "obstacle"

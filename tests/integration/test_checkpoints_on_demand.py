@@ -1,4 +1,4 @@
-"""Tests checkpoints that a client triggers: the periodic interval is an hour."""
+"""Tests checkpoints that a client triggers; the periodic interval is an hour."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_full_checkpoint_refers_to_no_earlier_files(
     numbers = [int(Path(path).name.removeprefix("chk-")) for path in paths]
     assert numbers == [*range(numbers[0], numbers[0] + 4)]
     assert all((first, second, full, last))
-    # The others may refer to files of an earlier checkpoint: of those whose completion a task knew by then.
+    # The other checkpoints may refer to files of earlier checkpoints whose completion a task already knew.
     assert full.isdisjoint(first | second)
     with pytest.raises(JobCancelledError):
         client.wait(timeout=30)

@@ -49,9 +49,10 @@ HOURLY = "shop bigint, hour timestamp, sales bigint, returns bigint"
 
 
 class Balance(KeyedCoProcessFunction):
-    """Counts the rows of both inputs per hour, and emits the counts at its end; unpaid sales go to the side output.
+    """Counts the rows of both inputs per hour, and emits the counts at the end of the hour; unpaid sales go to the side
+    output.
 
-    If its timers did not wait for the slower input, it would emit an hour twice, in parts.
+    If its timers did not wait for the slower input, an hour would be emitted twice, in parts.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
@@ -84,15 +85,15 @@ class Balance(KeyedCoProcessFunction):
 def stream_of_folder(env: StreamExecutionEnvironment, folder: Path, name: str, delay: str) -> DataStream:
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(delay).with_timestamp_column("at")
-    # A second subtask without a file would hold all watermarks back.
+    # A second subtask without a file would hold back all watermarks.
     return env.from_source(source, watermarks, name, uid=name).set_parallelism(1)
 
 
 def start_connected_streams(
     env: StreamExecutionEnvironment, sales: Path, returns: Path, output: Path, *, slow: bool = False
 ) -> JobClient:
-    """Start two sources of different watermarks, with a checkpoint a second, or more often if rows are in flight for
-    long.
+    """Start two sources with different watermarks and a checkpoint every second, or more often if rows are in flight
+    for long.
     """
     interval, checkpoints = "300ms" if slow else "1s", str(output.with_name("checkpoints"))
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(checkpoints)
@@ -100,7 +101,7 @@ def start_connected_streams(
     first, second = stream_of_folder(env, sales, "sales", "1s"), stream_of_folder(env, returns, "returns", "3h")
     if slow:
         first = first.rebalance().transform(slowly).uid("slow")
-    # A column of the same name but another type, and event time in a column of another name.
+    # One column has the same name but another type, and event time is in a column of another name.
     brought = second.where("amount > 700").with_column("amount", F.col("amount").cast("string"))
     brought = brought.with_column_renamed("at", "returned_at").with_column_renamed("shop", "of_shop")
     balance = first.connect(brought).key_by("shop", "of_shop").process(Balance(), HOURLY).uid("balance")
@@ -254,7 +255,7 @@ def test_broadcast_state_reaches_all_subtasks_after_a_savepoint(
 
 
 def wait_rows(spark: SparkSession, client: JobClient, output: Path, rows: int) -> None:
-    """Wait until checkpoints have published so many rows."""
+    """Wait until checkpoints have published this many rows."""
     completed = threading.Event()
     client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
     while not any(output.glob("*.parquet")) or spark.read.parquet(str(output)).count() < rows:

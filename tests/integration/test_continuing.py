@@ -1,4 +1,4 @@
-"""Tests that a stopped job, or one whose process was killed, continues from its checkpoint: each sale counts once."""
+"""Tests that a stopped job, or a job whose process was killed, continues from its checkpoint: each sale counts once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 def continue_to_the_end(
     env: StreamExecutionEnvironment, few_files: Path, folder: Path, checkpoint: str = "auto"
 ) -> list[Message]:
-    """Resume the program over all files that have arrived; return its job messages."""
+    """Resume the program over all files that have arrived, and return its job messages."""
     return run_to_the_end(env.from_checkpoint(checkpoint), few_files, folder)
 
 
@@ -173,7 +173,7 @@ def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-# A job of an abandoned environment continues too, and the test of segments kills a driver, whose JVM ends with it.
+# A job of an abandoned environment also continues, and the test of segments kills a driver, whose JVM ends with it.
 @pytest.mark.long
 def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Tests that a reader of the output folder sees each row once, and not before its checkpoint, while actors die."""
+"""Tests that a reader of the output folder sees each row once, not before its checkpoint, while actors are killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flykka.runtime.ref import ActorRef
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
-"""Faults in the order of injection. Storage is excluded: without the folder there is nothing to read."""
+"""Faults in the order of injection. Storage is excluded, because without the folder there are no rows to read."""
 
 FILES_BETWEEN = 3
 """The number of files that arrive between two faults."""
@@ -51,7 +51,7 @@ class CompleteCheckpoints:
 
 
 class CompleteOnDisk:
-    """The ids up to that of the newest checkpoint with metadata; any id once a job has ended and removed its
+    """The ids up to that of the newest checkpoint with metadata; any id after a job has ended and removed its
     checkpoints.
     """
 
@@ -67,7 +67,7 @@ class CompleteOnDisk:
 
 
 class ContinuousReader(threading.Thread):
-    """Reads the folder repeatedly; collects errors in `complaints`."""
+    """Reads the folder repeatedly, and collects errors in `complaints`."""
 
     def __init__(self, output: Path, complete: Container[int]) -> None:
         super().__init__(name="reader")

@@ -1,4 +1,4 @@
-"""Tests the example of orders and rates: also with a kill its output equals a plain batch."""
+"""Tests the example of orders and rates: even with a kill its output equals a plain batch."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
-    """Run a job until it is cancelled, and leave a savepoint and a checkpoint of it."""
+    """Run a job, take a savepoint and a checkpoint of it, and cancel it."""
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION").set_checkpoint_fsync(fsync)
@@ -124,7 +124,7 @@ def flips_unfound(folder: Path, step: int) -> list[tuple[str, int]]:
     return unfound
 
 
-def test_verify_finds_flipped_bits_in_every_file(job_folder: Path) -> None:
+def test_verify_detects_flipped_bits_in_every_file(job_folder: Path) -> None:
     assert flykka.state.verify(savepoint_of(job_folder)).damages == ()
     assert flykka.state.verify(checkpoint_of(job_folder)).damages == ()
     assert flykka.state.verify(savepoint_of(job_folder)).without_digests == 0
@@ -134,11 +134,11 @@ def test_verify_finds_flipped_bits_in_every_file(job_folder: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_verify_finds_a_flip_of_every_byte(job_folder: Path) -> None:
+def test_verify_detects_a_flip_of_every_byte(job_folder: Path) -> None:
     assert flips_unfound(job_folder, step=1) == []
 
 
-def test_verify_prints_each_damaged_missing_and_further_file(
+def test_verify_prints_each_damaged_missing_and_additional_file(
     job_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     savepoint = tmp_path / "savepoint-copy"
@@ -181,7 +181,7 @@ def test_state_files_and_folders_are_synced_before_the_metadata(synced: tuple[Pa
 
 
 @pytest.mark.long
-def test_no_state_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_state_file_is_synced_if_syncing_is_disabled(spark: SparkSession, tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         cancelled_job(tmp_path, fsync=False)
 
@@ -227,7 +227,7 @@ def test_damaged_state_cannot_be_read_from_outside(job_folder: Path) -> None:
 
 
 def run_restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
-    """Run the job from a checkpoint to the end of its input, with its own output folder."""
+    """Run the job from a checkpoint to the end of its input, with a separate output folder."""
     run.mkdir()
     shutil.copytree(folder / "orders", run / "orders")
     state_program.write_orders(run / "orders", "then", state_program.THEN)

@@ -124,7 +124,7 @@ def _expected_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
     return count.union(session).union(columns)
 
 
-# The example's module is not used for these.
+# These cases do not use the example's module.
 WINDOWS = (
     StatefulExample(name="sessions", define=_visits, expected=_expected_visits),
     StatefulExample(name="running_totals", define=_totals, expected=_expected_totals),
@@ -139,7 +139,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_a_kill_changes_no_function_window(
+def test_a_kill_does_not_change_function_windows(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,

@@ -1,4 +1,4 @@
-"""Tests that an idle source subtask holds no window back, and that the job reports its progress while it runs."""
+"""Tests that an idle source subtask holds back no window, and that the job reports its progress while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests interval joins of two streams: whatever faults occur, their rows equal those of a plain batch."""
+"""Tests interval joins of two streams: whatever faults occur, the rows equal those of a plain batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A join: its bounds in seconds, and its kind."""
+    """A join: its bounds in seconds, and its join type."""
 
     lower: int
     upper: int
@@ -76,7 +76,7 @@ FULL = Join(lower=-20, upper=10, kind="full")
 
 @pytest.fixture(scope="module")
 def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seeded rows of both sides in whole seconds: some exactly as far apart as the bounds, some without a key."""
+    """Seeded rows of both sides in whole seconds. Some are exactly as far apart as the bounds, and some have no key."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(5)
     for side, users in (("left", (0, 30)), ("right", (15, 45))):
@@ -221,10 +221,10 @@ def test_rows_overtaken_by_an_unaligned_barrier_match_after_a_kill(
 
 # Idle subtasks of a source, before a window, cover this too.
 @pytest.mark.long
-def test_an_idle_input_holds_no_rows_back(
+def test_an_idle_input_does_not_hold_back_rows(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
-    """The right side sends no rows: unmatched rows of the left side are emitted while the job runs."""
+    """The right side sends no rows. Unmatched rows of the left side are emitted while the job runs."""
     env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("500ms")
     shutil.copytree(side_files / "left", tmp_path / "left")
     (tmp_path / "right").mkdir()

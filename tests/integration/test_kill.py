@@ -24,14 +24,16 @@ from tests.integration import sales
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 NEVER = "1h"
-"""An interval longer than the job: the final checkpoint is the only one."""
+"""An interval longer than the job, so that the final checkpoint is the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The moment before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
+    """The moment before the `count`-th message of a kind is handled below a TaskManager, which is killed at that
+    moment.
 
-    Each `long` moment is next to one that is not, or to a moment of another test; simulations kill at every moment.
+    Each `long` moment is close to one that is not `long`, or to a moment of another test; simulations kill at every
+    moment.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Moment:
 
 
 MOMENTS = (
-    # It is killed before the job's start state is sent: the sources have not started.
+    # The TaskManager is killed before the job's start state is sent, when the sources have not started.
     Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots), long=True),
     Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageResult), interval=NEVER),
     Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2, long=True),

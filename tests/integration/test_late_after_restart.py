@@ -1,4 +1,4 @@
-"""Tests that a late row is still late after a restart, in every kind of operator."""
+"""Tests that a late row is still late after a restart, in every type of operator."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
 
 
 def times(folder: Path) -> list[str]:
-    """Return the hours and minutes of the published rows, and whether the operator considered them late."""
+    """Return the hours and minutes of the published rows, and whether the operator considered the rows late."""
     rows = [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
     return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
 

@@ -88,16 +88,14 @@ class Numbering(OperatorCoordinator):
 
 
 class AskForNumbers(CoordinatedFunction, CheckpointedFunction):
-    """Sends every row to the coordinator, and emits it when its number arrives; stores the number of rows with a
-    number.
-    """
+    """Sends every row to the coordinator, and emits it when its number arrives. Stores how many rows have a number."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
         self._numbered = store.get_list_state(ListStateDescriptor("numbered", "bigint"))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Do nothing: the state is always current."""
+        """Do nothing, because the state is always current."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         return Numbering(context)
@@ -147,7 +145,7 @@ def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path,
 
 
 def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering:
-    """End the input once some rows have numbers. Rows get no number after the end, nor for requests from before a
+    """End the input once some rows have numbers. Rows get no number after the end, or if their request predates a
     restart.
     """
     is_published = threading.Event()
@@ -165,17 +163,17 @@ def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering
 
 
 def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Path) -> None:
-    """Check that every row requested one number and was emitted at most once; the last numbers are too late."""
+    """Check that every row requested one number and was emitted at most once; the last numbers arrive too late."""
     assert coordinator.asked == Counter(range(FILES * ROWS))
     assert coordinator.next == FILES * ROWS
     rows = spark.read.parquet(str(output)).collect()
     assert len({row["id"] for row in rows}) == len({row["number"] for row in rows}) == len(rows) > 0
 
 
-# A savepoint restores the same state, in less time.
+# A savepoint restores the same state in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [unkeyed, number_keyed_rows])
-def test_a_kill_loses_and_duplicates_no_event(
+def test_a_kill_neither_loses_nor_duplicates_events(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
@@ -215,7 +213,7 @@ def test_a_job_restores_its_coordinators_state_from_a_savepoint(
 
 
 class FailingCoordinator(OperatorCoordinator):
-    """Fails with the first event."""
+    """Fails at the first event."""
 
     def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
         raise ValueError("no more numbers")
@@ -299,5 +297,5 @@ def test_subtasks_share_a_global_aggregate(
     assert seen.keys() == set(range(FILES * ROWS))
     known = [largest for largest in seen.values() if largest is not None]
     assert known, "no subtask has seen a result"
-    # Values of the other subtask are included: whole files are added before a result of them is visible.
+    # Values of the other subtask are included, because whole files are added before a result of them is visible.
     assert all(largest % ROWS == ROWS - 1 for largest in known)

@@ -44,7 +44,7 @@ KILL = Moment(
 
 
 class Pairs(CheckpointedFunction):
-    """Holds every row until the next row of its subtask arrives: `held` is split among subtasks, at most one each."""
+    """Holds every row until the next row of its subtask arrives. `held` is split among subtasks, one row each."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -69,14 +69,14 @@ class PairsOfRows(ProcessFunction, Pairs):
 
 
 class PairsOfKeyedRows(KeyedProcessFunction, Pairs):
-    """The same for keyed rows; all keys share the subtask's state."""
+    """Like `Pairs`, but for keyed rows; all keys share the subtask's state."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         yield from self.released(row)
 
 
 class RowsBefore(RichFunction, CheckpointedFunction):
-    """Adds to each batch the number of rows that the subtasks have seen before it."""
+    """Adds to each batch the number of rows that the subtasks processed before it."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
@@ -129,7 +129,7 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
 # Savepoints contain the same state as checkpoints.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [pairs_of_keyed_rows, unkeyed])
-def test_a_kill_loses_and_duplicates_no_operator_state(
+def test_a_kill_neither_loses_nor_duplicates_operator_state(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,

@@ -1,4 +1,4 @@
-"""Tests a stream joined with a periodically refreshed table: with a kill every row is still emitted once."""
+"""Tests a stream joined with a periodically refreshed table: even with a kill every row is emitted once."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_job_is_stopped_and_rescaled_repeatedly(
     assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
-def test_a_configured_number_of_key_groups_cannot_change(
+def test_the_configured_number_of_key_groups_cannot_change(
     environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=2)

@@ -1,4 +1,4 @@
-"""Tests that a job with resource requirements runs in slots of that size, and keeps its state within its memory."""
+"""Tests that a job with resource requirements runs in slots of that size, and keeps its state within their memory."""
 
 from __future__ import annotations
 

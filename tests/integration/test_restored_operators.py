@@ -1,4 +1,4 @@
-"""Tests that operators lose and duplicate no row after savepoints and failures, also at another parallelism."""
+"""Tests that operators lose and duplicate no row after savepoints and failures, even at another parallelism."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integration import arrivals, stateful_operators
 from tests.integration.test_kill import Moment, kill_at
 from tests.integration.test_savepoints import wait_read
 
-# test_upgrades and test_state_from_outside show in less time that operators continue with their state.
+# test_upgrades and test_state_from_outside show in less time that operators resume with their state.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 OPERATORS = (*stateful_operators.VERBS, *stateful_operators.QUERIES)
@@ -33,7 +33,7 @@ FIRST = (
 )
 REST = tuple(name for name in OPERATORS if name not in FIRST)
 GROUPS = [REST[place : place + 6] for place in range(0, len(REST), 6)]
-"""The operators in groups: all of them in one job would exceed the time limit of a test on two cores."""
+"""The operators in groups, because one job of all operators would exceed the time limit of a test on two cores."""
 
 KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Environments = Callable[..., StreamExecutionEnvironment]
@@ -42,7 +42,7 @@ Tables = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """Some operators, and a job of them that reads and writes in a folder."""
+    """Some operators, and a job with them that reads and writes in a folder."""
 
     names: tuple[str, ...]
     folder: Path
@@ -50,7 +50,7 @@ class Operators:
     def run(
         self, env: StreamExecutionEnvironment, files: range, savepoint: str | None = None, *, interval: str = "10min"
     ) -> str:
-        """Read these files, and return the savepoint after them."""
+        """Read these files, and return a savepoint taken after them."""
         client, _ = self._start(env, files, savepoint, interval)
         wait_read(client, len(files) * stateful_operators.ROWS_PER_FILE)
         return client.stop_with_savepoint()
@@ -94,7 +94,7 @@ def test_operators_are_restored_as_if_they_had_never_stopped(
     for number, subtasks in enumerate(parallelism):
         with environment().set_parallelism(subtasks) as env:
             is_last = number == len(parallelism) - 1
-            # Kill only in the last run, which takes no savepoint that could fail.
+            # The kill occurs only in the last run, which takes no savepoint that could fail.
             kill = kill_at(env, KILL) if is_killed and is_last else None
             if not is_last:
                 savepoint = stopped.run(env, range(number, number + 1), savepoint, interval=interval)
@@ -126,6 +126,6 @@ def test_the_table_contains_every_stateful_operator(environment: Environments, t
     env = environment()
     stateful_operators.define(env, tmp_path / "arrivals", tmp_path, OPERATORS)
 
-    # Compare names, because a dataclass with slots has two classes.
+    # Names are compared, because a dataclass with slots has two classes.
     defined = {type(each.code).__name__ for each in env.program.transformations}
     assert {each.__name__ for each in codes() if each.state_schema is not OperatorCode.state_schema} <= defined

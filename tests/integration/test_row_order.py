@@ -19,7 +19,7 @@ from tests.integration.row_order_app import KEYS, overtaken_rows
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 DEADLINE = 300
-"""The time limit in seconds: two executors start slowly on a busy machine."""
+"""The time limit in seconds. Two executors start slowly on a busy machine."""
 
 
 def test_rows_of_larger_files_do_not_overtake_earlier_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Pa
 
 
 def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
-    """Check that the last count of each shop is right, and that no count was published twice."""
+    """Check that the last count of each shop is correct, and that no count was published twice."""
     rows = spark.read.parquet(str(output)).groupBy("shop")
     expected = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
     assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), expected)
@@ -45,7 +45,7 @@ def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
-def test_a_kill_changes_no_count(
+def test_a_kill_does_not_change_running_counts(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,

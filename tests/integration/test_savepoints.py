@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 FILES = 9
-"""The number of files, out of the forty files of all flights."""
+"""The number of files that are used, out of forty files with all flights."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
 
 
 def wait_read(client: JobClient, rows: int = 1) -> None:
-    """Wait until the source, which runs in one subtask, has read so many rows."""
+    """Wait until the source, which runs in one subtask, has read this many rows."""
     wait_for(
         client,
         lambda said: (
@@ -69,7 +69,7 @@ def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) ->
     assert flights.differences(streamed, flights.batch_result(spark, files).collect()) == []
 
 
-# The job of test_upgrades covers this too.
+# The job of test_upgrades also covers this case.
 @pytest.mark.long
 def test_a_job_resumes_from_moved_savepoints_at_another_parallelism(
     spark: SparkSession,

@@ -97,7 +97,7 @@ def test_a_savepoint_is_readable_and_a_program_of_another_schema_resumes(
     ]
 
 
-# The next test shows in less time that written state can be read and started from.
+# The next test shows in less time that written state can be read and restored.
 @pytest.mark.long
 def test_a_job_resumes_from_a_savepoint_with_modified_state(
     spark: SparkSession, environment: Environment, tmp_path: Path
@@ -208,7 +208,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         ),
     ],
 )
-def test_rows_that_match_no_state_are_refused_and_no_file_remains(
+def test_rows_that_match_no_state_are_refused_without_leftover_files(
     spark: SparkSession,
     program: StreamExecutionEnvironment,
     tmp_path: Path,
@@ -229,7 +229,7 @@ def test_a_running_job_serves_state_from_its_last_checkpoint(
     state_program.write_orders(tmp_path / "orders", "first", state_program.FIRST)
     client = state_program.start_orders(environment(), tmp_path, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
-    # The checkpoint in progress may have started before.
+    # The checkpoint in progress may have started before the rows were read.
     begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted) and said.checkpoint_id > begun + 1)
 

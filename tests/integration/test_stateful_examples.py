@@ -45,8 +45,8 @@ def assert_true(spark: SparkSession, example: StatefulExample, events: Path, out
     assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), batch_output(spark, example, events))
 
 
-# The other examples have chained windows; these have timers and broadcast state, which other tests kill or restore
-# too.
+# The other examples have chained windows. These examples have timers and broadcast state, which other tests also kill
+# or restore.
 LONG = (
     "silent_sensors",
     "rules_by_broadcast",

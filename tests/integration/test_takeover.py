@@ -19,11 +19,12 @@ from tests.integration.takeover_app import ROWS
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 DEADLINE = 600
-"""The time limit in seconds for one driver: a busy machine needs minutes instead of ten seconds."""
+"""The time limit in seconds for one driver. A busy machine needs minutes instead of ten seconds."""
 
 KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultRecorded:1", "between", "JobEnded:1")
-"""Moments before the first checkpoint; when its metadata exists but it is not complete; when it is complete but not
-published; when the result of the first job is recorded before the cleanup; between the jobs; after the second job.
+"""Moments of the kills: before the first checkpoint; when the metadata of a checkpoint exists but the checkpoint is not
+complete; when it is complete but not published; when the result of the first job is recorded but not cleaned up;
+between the jobs; after the second job.
 """
 
 
@@ -46,7 +47,7 @@ def test_a_repeatedly_killed_application_loses_and_duplicates_no_row(spark: Spar
 
 
 @pytest.mark.long
-def test_a_driver_paused_before_a_checkpoint_completes_changes_no_output(
+def test_a_driver_paused_before_a_checkpoint_completes_does_not_change_the_output(
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
@@ -59,7 +60,7 @@ def test_a_driver_paused_before_a_checkpoint_completes_changes_no_output(
 
             assert following.wait_line() == "second: has finished"
             assert following.wait_ended() == 0
-        # It had waited for the result of its job; that of the next one existed already.
+        # This driver had waited for the result of its job. The result of the next job existed already.
         assert sleeping.wait_line() == "first: has finished"
         assert sleeping.wait_line() == "second: had finished before"
         assert sleeping.wait_ended() == 0

@@ -1,4 +1,4 @@
-"""Tests temporal joins: whatever faults occur, their rows equal those of a plain batch."""
+"""Tests temporal joins: whatever faults occur, the rows equal those of a plain batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 @pytest.fixture(scope="module")
 def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seeded orders and rates in whole seconds, some without a currency; the times of rates are unique."""
+    """Seeded orders and rates in whole seconds, some of them without a currency; the times of rates are unique."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(7)
     for side, currencies in (("orders", (0, 30)), ("rates", (10, 35))):

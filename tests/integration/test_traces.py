@@ -74,7 +74,7 @@ def test_every_batch_uses_a_credit_of_its_subpartition(trace: TraceReader) -> No
 
 
 def turn_manager(turn: Turn) -> str:
-    """Return the name of the TaskManager below which the turn ran; TaskManagers only forward requests."""
+    """Return the name of the TaskManager below which the turn ran; TaskManagers themselves only forward requests."""
     return turn.recipient.path.split("/")[2]
 
 

@@ -28,11 +28,11 @@ def test_a_second_process_on_the_same_folders_is_refused(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
-    # No output is published yet, which would be a reason to refuse the second process.
+    # No output is published yet, because published output would be another reason to refuse the second process.
     arrivals.deliver_first_files(sales_files, arrived, files=1)
     client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
-    # The same output folder, with a checkpoint folder beside the link.
+    # The output folder is the same, with a checkpoint folder beside the link.
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "output").symlink_to(output)
     second = start_program(tmp_path / "run", arrived, output, tmp_path / "elsewhere" / "output")
@@ -67,7 +67,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         else:
             sys.exit("it was not refused")
 """
-"""Starts the job with one output folder after another, and prints why each start was refused."""
+"""A program that starts the job with one output folder after another, and prints why each start was refused."""
 
 
 def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:

@@ -1,6 +1,7 @@
 """Tests two processes that run one job and cannot see each other in several ways: no row is published twice.
 
-Each process runs the program. The first one reads half of the sales, the second one is started, the rest arrives.
+Each process runs the program. The first process reads half of the sales, then the second process is started, and then
+the remaining sales arrive.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NOBODY = 65_534
 
 @dataclass
 class Place:
-    """A folder that every user can access, with the input and the processes that were started.
+    """A folder that every user can access, with the input and the started processes.
 
     The processes read the file systems of this machine from the file `mounts`.
     """
@@ -92,7 +93,7 @@ arrivals.main(*sys.argv[1:])
         assert line, program.stderr.read() if program.stderr else ""
 
     def end(self) -> None:
-        """Kill the running processes, and remove everything."""
+        """Kill the running processes, and remove all files."""
         for program in self.programs:
             program.kill()
             program.communicate()
@@ -130,7 +131,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def finish_programs(
     place: Place, sales_files: Path, spark: SparkSession, *ends: subprocess.Popen[str], is_copied: bool = False
 ) -> list[str]:
-    """Deliver the remaining files, and return each process's standard error after it has ended."""
+    """Deliver the remaining files, and return each process's standard error after the process has ended."""
     arrivals.deliver_remaining_files(sales_files, place.arrived)
     errors = [program.communicate(timeout=200)[1] for program in ends]
     expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
@@ -147,7 +148,7 @@ def refusal_of_second(
     *,
     is_copied: bool = False,
 ) -> str:
-    """Return the error that refused the second process, after the first one has published each row once."""
+    """Return the error that refused the second process, after the first process has published each row once."""
     refusal = second.communicate(timeout=120)[1]
     finish_programs(place, sales_files, spark, first, is_copied=is_copied)
     assert (first.returncode, second.returncode) == (0, 1)
@@ -155,7 +156,7 @@ def refusal_of_second(
 
 
 @pytest.mark.parametrize("variable", ["XDG_RUNTIME_DIR", "TMPDIR", "FLYKKA_PID_DIR"])
-def test_second_process_with_another_runtime_folder_is_refused(
+def test_a_second_process_with_another_runtime_folder_is_refused(
     place: Place, sales_files: Path, spark: SparkSession, variable: str
 ) -> None:
     first = place.begin(variables={variable: ""})
@@ -167,8 +168,8 @@ def test_second_process_with_another_runtime_folder_is_refused(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_second_process_of_another_user_is_refused(place: Place, sales_files: Path, spark: SparkSession) -> None:
-    # It may read everything, also a Python in this user's home.
+def test_a_second_process_of_another_user_is_refused(place: Place, sales_files: Path, spark: SparkSession) -> None:
+    # The other user may read everything, including a Python installation in this user's home.
     rights = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     other = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *rights)
     if os.getuid() != 0 or subprocess.run([*other, "true"], check=False).returncode != 0:
@@ -182,7 +183,7 @@ def test_second_process_of_another_user_is_refused(place: Place, sales_files: Pa
     assert f"process {first.pid} of user root" in refusal
 
 
-def test_second_process_in_a_container_is_refused(
+def test_a_second_process_in_a_container_is_refused(
     place: Place, sales_files: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     inside = f'mount --bind {place.folder} {tmp_path} && exec "$@"'
@@ -198,7 +199,7 @@ def test_second_process_in_a_container_is_refused(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_second_process_without_high_availability_is_refused(
+def test_a_second_process_without_high_availability_is_refused(
     place: Place, sales_files: Path, spark: SparkSession
 ) -> None:
     first = place.begin(variables={"FLYKKA_HIGH_AVAILABILITY": str(place.folder / "store")})
@@ -210,7 +211,7 @@ def test_second_process_without_high_availability_is_refused(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_second_process_with_high_availability_waits_for_the_first_to_end(
+def test_a_second_process_with_high_availability_waits_for_the_first_to_end(
     place: Place, sales_files: Path, spark: SparkSession
 ) -> None:
     first = place.begin()
@@ -225,7 +226,7 @@ def test_second_process_with_high_availability_waits_for_the_first_to_end(
     assert (first.returncode, second.returncode) == (0, 1), refusal
 
 
-def test_second_process_is_refused_if_checkpoints_are_in_an_object_store(
+def test_a_second_process_is_refused_if_checkpoints_are_in_an_object_store(
     place: Place, sales_files: Path, spark: SparkSession, store: str
 ) -> None:
     first = place.begin(store=store)
@@ -237,7 +238,7 @@ def test_second_process_is_refused_if_checkpoints_are_in_an_object_store(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_paused_and_replaced_owner_of_a_network_folder_publishes_no_file(
+def test_a_paused_and_replaced_owner_of_a_network_folder_publishes_no_file(
     place: Place, sales_files: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLYKKA_OWNER_LEASE", "3s")

@@ -1,4 +1,4 @@
-"""Tests that two sinks of one job both publish a checkpoint or neither does, whichever is killed between commits."""
+"""Tests that either both sinks of one job publish a checkpoint or neither does, whichever is killed between commits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ PUBLISHED = re.compile(r"part-.+-\d+-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f
 def start_two_sinks(
     env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path
 ) -> JobClient:
-    """Write sales per shop and hour to one sink, after an exchange, and expensive sales to another, with the source."""
+    """Write sales per shop and hour to one sink, after an exchange, and expensive sales to another sink, chained to the
+    source.
+    """
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(checkpoints))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     stream = env.from_source(FileSource.parquet(str(files)).files_per_batch(1), watermarks, "sales", uid="sales")
@@ -76,10 +78,11 @@ def visible(folder: Path) -> set[int]:
 
 
 class KillBetweenCommits:
-    """Kills the TaskManager of one sink when the other has published a checkpoint and this one is about to.
+    """Kills the TaskManager of one sink when the other sink has published a checkpoint and this sink is about to.
 
     `first` and `second` are the first operators of the sinks' tasks, with the sinks' folders. The second sink's bridge
-    is held until the first sink has published. Meanwhile the class checks that no reader sees an incomplete checkpoint.
+    is held until the first sink has published. In the meantime the class checks that no reader sees an incomplete
+    checkpoint.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class KillBetweenCommits:
     def _kill_between(self, recipient: ActorRef, number: int) -> None:
         staged = list((self._second[1] / ".flykka-staging").rglob("part-*"))
         if not staged or not self._committed[number].wait(PATIENCE_SECONDS) or number not in visible(self._first[1]):
-            # The sinks would not differ visibly: wait for the next one.
+            # The sinks would not differ visibly, so wait for the next checkpoint.
             return
         self.killed_at = number
         self.seen_when_killed = (visible(self._first[1]), visible(self._second[1]))
@@ -188,7 +191,7 @@ def test_a_kill_before_a_function_call_does_not_change_its_output(
 
 
 @pytest.mark.long
-def test_a_successor_of_a_failed_job_publishes_the_rest_and_cleans_staging(
+def test_a_successor_of_a_failed_job_publishes_pending_rows_and_cleans_staging(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def slowly(rows: DataFrame) -> DataFrame:
-    """Delay each batch, so that the next ones queue."""
+    """Delay each batch, so that the following batches queue."""
     time.sleep(0.4)
     return rows
 
@@ -52,7 +52,9 @@ def start_slow_sales(env: StreamExecutionEnvironment, files: Path, output: Path,
 
 @dataclass
 class Watched:
-    """Records checkpoints with in-flight batches, the first task that commits one, and restored in-flight batches."""
+    """Records checkpoints with in-flight batches, the first task that commits such a checkpoint, and restored in-flight
+    batches.
+    """
 
     holding: set[int] = field(default_factory=set)
     recipients: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Tests a job with all kinds of operators that is rescaled repeatedly: each sale counts once.
+"""Tests a job with all types of operators that is rescaled repeatedly: each sale counts once.
 
 The job has two sources that are half read, their union, overlapping windows, windows with late rows, three file sinks
 and a sink that calls a function.
@@ -83,7 +83,7 @@ def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> N
     restarting, completed = threading.Event(), threading.Event()
 
     def listen(said: Message) -> None:
-        # Earlier messages are sent too.
+        # Earlier messages are sent to the listener too.
         match said:
             case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
                 restarting.set()
@@ -118,7 +118,7 @@ def sales_per_window(rows: DataFrame, *window: str) -> DataFrame:
 
 
 def stop_with_savepoint(client: JobClient, folder: Path) -> Path:
-    """Stop the job; return its savepoint, moved elsewhere, and remove its other files."""
+    """Stop the job, and return its savepoint, moved elsewhere; remove the job's other files."""
     moved = Path(client.stop_with_savepoint()).rename(folder / "moved")
     shutil.rmtree(folder / "checkpoints")
     return moved
@@ -141,7 +141,7 @@ def cancel(client: JobClient, _folder: Path) -> Path:
         pytest.param(cancel, (2, 3, 1), marks=pytest.mark.long),
     ],
 )
-def test_a_job_with_all_kinds_of_operators_is_rescaled_repeatedly(
+def test_a_job_with_all_types_of_operators_is_rescaled_repeatedly(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -161,7 +161,7 @@ def test_a_job_with_all_kinds_of_operators_is_rescaled_repeatedly(
         client = start_upgradable_job(env, tmp_path, parallelism, unaligned=end is cancel)
         wait_checkpoint(client)
         if end is stop_with_savepoint and path is not None:
-            # The job does not need it after its own first checkpoint.
+            # The job does not need this checkpoint after its own first checkpoint.
             shutil.rmtree(path)
         if number == 1:
             lose_a_task_manager(env, client)
@@ -178,7 +178,7 @@ def test_a_job_with_all_kinds_of_operators_is_rescaled_repeatedly(
     assertDataFrameEqual(handed.drop("checkpoint"), everything)
     assertDataFrameEqual(hourly.where(~is_late), sales_per_window(in_time, "1 hour"))
     assertDataFrameEqual(sliding.where(~is_late), sales_per_window(in_time, "3 hours", "1 hour"))
-    # Whether they are late depends on the job's progress when they arrived.
+    # Whether these rows are late depends on the job's progress when they arrived.
     counts = [row.sales for row in hourly.where(is_late).collect()]
     assert len(counts) <= 1
     assert sum(counts) + sum(len(pd.read_parquet(file)) for file in late) == (len(parallelisms) - 1) * LATE_ROWS

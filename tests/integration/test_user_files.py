@@ -18,7 +18,7 @@ from tests.integration import user_files_app
 from tests.spark_bridge.user_files.wheels import make_wheel
 
 DEADLINE = 300
-"""Seconds: two worker processes start on a machine under load."""
+"""The time limit in seconds. Two worker processes start slowly on a busy machine."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""Tests two sources of one alignment group: the faster one waits, and their join buffers few rows."""
+"""Tests two sources of one alignment group: the faster source waits, and their join buffers few rows."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, Da
 
 def windowed(spark: SparkSession, folder: Path, windows: Windows) -> tuple[DataFrame, DataFrame]:
     """Return the rows of the two sides as a batch, once for each of their windows."""
-    # Spark has no windows with gaps between them: a row in a gap belongs to none.
+    # Spark has no windows with gaps between them, so rows in gaps are removed.
     spans = (f"{each} milliseconds" for each in (max(windows.size_ms, windows.slide_ms), windows.slide_ms))
     start = F.window("at", *spans)["start"]
     end = start + F.expr(f"INTERVAL {windows.size_ms} MILLISECONDS")
@@ -78,7 +78,7 @@ def env(environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path) 
         pytest.param(SlidingEventTimeWindows.of("4s", "10s"), "full", True, marks=pytest.mark.long),
     ],
 )
-def test_a_window_join_equals_that_of_a_batch_also_with_a_kill(
+def test_a_window_join_equals_that_of_a_batch_even_with_a_kill(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     side_files: Path,
@@ -106,7 +106,7 @@ def test_a_window_join_equals_that_of_a_batch_also_with_a_kill(
 
 
 def join_totals(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers of rows of both sides, and the bounds of the window."""
+    """Return the row counts of both sides, and the bounds of the window."""
     some = left if len(left) else right
     return pd.DataFrame(
         {
@@ -136,7 +136,7 @@ def test_a_function_receives_both_sides_of_a_key_and_window_once(
     kills: bool,
 ) -> None:
     kill = kill_at(env.set_parallelism(2), MOMENT) if kills else None
-    # A function takes a while for each key and window.
+    # A function takes some time for each key and window.
     left, right = (side.where(SOME_USERS) for side in sides(env, side_files))
     output = "user bigint, window_end timestamp, ones bigint, others bigint, total bigint"
     groups = left.co_group(right).where("user").equal_to("user").window(windows).apply(join_totals, output)

@@ -1,4 +1,4 @@
-"""A program with user files that reports which files its functions can read; as a process it runs on two Spark workers.
+"""A program with user files that reports which files its functions can read. As a process it runs on two Spark workers.
 
 Argument: the folder of the files, which becomes the working folder. Prints as JSON the contents that the functions
 read, and the files that the job has left.
@@ -98,7 +98,7 @@ def left_on(context: SparkContext) -> list[str]:
 
 
 def run_user_files_job(master: str | None) -> dict[str, Any]:
-    """Run the program in the current folder; return the rows of the functions, and the files that the job has left."""
+    """Run the program in the current folder, and return the rows of the functions and the files left by the job."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")

@@ -1,7 +1,7 @@
 """Sources of the project: their paths, their imports, and the lengths of their functions.
 
-Each is parsed once and its syntax tree dropped: a thousand trees would be millions of objects, which every garbage
-collection would traverse as long as the tests run.
+Each file is parsed once and its syntax tree dropped, because a thousand trees would be millions of objects, which every
+garbage collection would traverse as long as the tests run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BESIDE_THE_PACKAGES = ("flykka", "tests", "examples", "benchmarks", "scripts")
 
 
 class Import(NamedTuple):
-    """One imported name, in full: `from a import b` gives `a.b`."""
+    """One imported name, in full: `from a import b` imports `a.b`."""
 
     line: int
     name: str
@@ -39,7 +39,7 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file, by its path from the root of the project."""
+    """One Python file, identified by its path from the root of the project."""
 
     path: Path
 
@@ -52,7 +52,7 @@ class Source:
 
     @property
     def tree(self) -> ast.Module:
-        """The syntax tree, parsed again each time."""
+        """The syntax tree, which is parsed again each time."""
         return ast.parse(self.text, filename=str(self.path))
 
     @property
@@ -94,7 +94,7 @@ def _parsed(source: Source) -> tuple[tuple[Import, ...], tuple[Function, ...]]:
 
 @cache
 def sources() -> tuple[Source, ...]:
-    """Every Python file of the project, each once: the links inside `flykka` are not followed."""
+    """Return every Python file of the project once; links inside `flykka` are not followed."""
     found: list[Source] = []
     for folder in (*PACKAGES, *BESIDE_THE_PACKAGES):
         for parent, _, names in os.walk(ROOT / folder, followlinks=False):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.layout.sources import ROOT
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_the_import_contracts_are_kept() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
 
-    # Its cache would still report modules as missing that did not exist when their importer was last read.
+    # The cache would still report modules as missing that did not exist when their importer was last read.
     run = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout + run.stderr

@@ -11,12 +11,12 @@ import pytest
 
 from tests.layout.sources import PRODUCT, Source, sources
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 
 def modules() -> dict[str, Source]:
-    """The files of the product by the full names of their modules."""
+    """Return the files of the product by the full names of their modules."""
     found = {}
     for source in sources():
         if source.package in PRODUCT:
@@ -27,7 +27,7 @@ def modules() -> dict[str, Source]:
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """The names of each import, the more exact name first, without imports for type checking."""
+    """Yield the names of each import, the more exact name first, without imports for type checking."""
     match node:
         case ast.If(test=test, orelse=orelse) if "TYPE_CHECKING" in ast.unparse(test):
             below: Iterable[ast.AST] = orelse
@@ -44,7 +44,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """For each folder, on which of its sibling folders each folder in it depends."""
+    """Return for each folder on which of its sibling folders each folder in it depends."""
     known = modules()
     found: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for user in known.values():
@@ -58,7 +58,7 @@ def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
 
 
 def cycle_of(folders: Mapping[str, set[str]]) -> list[str]:
-    """The folders of one cycle; empty if there is no cycle."""
+    """Return the folders of one cycle; empty if there is no cycle."""
     try:
         TopologicalSorter(folders).prepare()
     except CycleError as error:
@@ -74,12 +74,12 @@ def test_folders_of_a_package_have_no_import_cycles() -> None:
     assert {base: cycle for base, cycle in cycles.items() if cycle} == {}
 
 
-def test_an_import_cycle_is_found() -> None:
+def test_an_import_cycle_is_detected() -> None:
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "program": {"rows"}, "attempt": {"rows"}}) != []
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "attempt": {"rows"}}) == []
 
 
-def test_imports_for_type_checking_do_not_count() -> None:
+def test_imports_for_type_checking_are_ignored() -> None:
     tree = ast.parse("if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c import d\n")
 
     assert list(imports(tree)) == [("b",), ("c.d", "c")]

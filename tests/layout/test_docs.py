@@ -1,4 +1,4 @@
-"""The docs agree with the product: every option is documented, every link resolves, all Python compiles."""
+"""The docs agree with the product: every option is documented, every link resolves, all Python code compiles."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ FOR_THE_RUNTIME = {
 
 
 def code_in(page: Path) -> str:
-    """The contents of code spans and of blocks of code."""
+    """Return the contents of code spans and of blocks of code."""
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
@@ -117,7 +117,7 @@ def is_named(name: str) -> bool:
 
 
 def public_methods(owner: type) -> list[str]:
-    """Methods and properties, without the fields of frozen values, which the methods set."""
+    """Return methods and properties, without the fields of frozen values, which the methods set."""
     members = {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
     return [
         name
@@ -132,7 +132,7 @@ def optional_arguments(called: Callable[..., object]) -> list[str]:
 
 
 def says(cell: str, value: int | str) -> bool:
-    """True if a cell states this default; a duration may be in any unit."""
+    """Return whether a cell states this default; a duration may be in any unit."""
     if cell == str(value):
         return True
     try:
@@ -168,7 +168,7 @@ def test_every_method_and_argument_with_a_default_is_documented_as_an_option(own
     ids=lambda called: called.__name__,
 )
 def test_documented_defaults_are_the_effective_ones(called: Callable[..., object]) -> None:
-    told = {
+    documented = {
         name: {cell.strip().strip('`"') for cell in cells.split("|")}
         for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
     }
@@ -176,7 +176,7 @@ def test_documented_defaults_are_the_effective_ones(called: Callable[..., object
     parameters = inspect.signature(called).parameters.values()
     values = {each.name: each.default for each in parameters if isinstance(each.default, int | str)}
 
-    assert [name for name, value in values.items() if not any(says(cell, value) for cell in told[name])] == []
+    assert [name for name, value in values.items() if not any(says(cell, value) for cell in documented[name])] == []
 
 
 @pytest.mark.parametrize("name", [name for name in datagen.__all__ if name != "FieldGenerator"])
@@ -204,7 +204,7 @@ def test_every_option_of_the_command_line_is_among_the_options(
 
 
 def test_the_table_of_options_matches_the_product() -> None:
-    told = [
+    rows = [
         tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row))
         for row in re.findall(r"^\| (`\w+` \| .+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     ]
@@ -214,14 +214,14 @@ def test_the_table_of_options_matches_the_product() -> None:
         for option in CONFIG_OPTIONS.values()
         if not any(
             row[:4] == (f"`{option.name}`", option.form.shape, option.meaning.default, option.meaning.description)
-            for row in told
+            for row in rows
         )
     ]
     assert missing == []
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub generates them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -243,10 +243,10 @@ def test_every_internal_link_resolves(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_of_python_compiles(page: Path) -> None:
+def test_every_python_block_compiles(page: Path) -> None:
     for language, code in FENCED.findall(page.read_text(encoding="utf-8")):
         if language == "python":
-            # A cell of a notebook may await.
+            # A notebook cell may use await.
             compile(code, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
@@ -259,7 +259,7 @@ def test_the_job_of_the_tutorial_equals_the_example() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_named_file_of_the_product_exists(page: Path) -> None:
+def test_every_product_file_named_in_the_docs_exists(page: Path) -> None:
     named = {name for name in re.findall(r"`([\w./]+/[\w.]+\.py)`", page.read_text()) if name.split("/")[0] in PRODUCT}
 
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
@@ -280,7 +280,7 @@ def test_every_step_of_a_journey_names_a_definition_in_its_file(journey: str) ->
 
 
 def is_defined(name: str, file: Path) -> bool:
-    """True if a module has this class or function, or a class this method."""
+    """Return whether a module has this class or function, or a class this method."""
     body = ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
     for part in name.split("."):
         found = [each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == part]

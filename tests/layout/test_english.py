@@ -12,7 +12,7 @@ import pytest
 
 from tests.layout.sources import PRODUCT, ROOT, script
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 PROSE: Any = script("prose")
@@ -40,8 +40,8 @@ LIMITS = {
     "of which": 40,
     "what is": 80,
 }
-"""Limits for the number of occurrences of each habit of `scripts/prose.py`. Lower a limit when its count has fallen;
-never raise one.
+"""Limits for how often each habit of `scripts/prose.py` occurs. Lower a limit when its count has fallen; never raise a
+limit.
 """
 SLACK = 20
 """A limit is lowered when its count has fallen by more than this."""
@@ -66,7 +66,7 @@ def counts() -> dict[str, Counter[str]]:
 
 
 def openings(opening: re.Pattern[str], *packages: str) -> list[str]:
-    """The docstrings below `packages` with this opening, with their places."""
+    """Return the docstrings below `packages` with this opening, with their locations."""
     return [
         f"{each.path}:{each.line} {each.text.splitlines()[0]}"
         for each in all_prose()
@@ -132,7 +132,7 @@ def habits_of(text: str) -> Counter[str]:
 
 
 def commit_subjects() -> list[str]:
-    """The subjects of the commits since the merge base with the main branch, at least that of the last one."""
+    """Return the subjects of the commits since the merge base with the main branch, at least the last one."""
     main = git("rev-parse", "--verify", "--quiet", "origin/main")
     base = git("merge-base", "HEAD", main) if main else ""
     commits = git("log", "--no-merges", "--format=%s", f"{base}..HEAD") if base else ""
@@ -140,7 +140,7 @@ def commit_subjects() -> list[str]:
 
 
 def git(*arguments: str) -> str:
-    """The output of git; empty if it fails, as it does outside of a repository."""
+    """Return the output of git; empty if git fails, as it does outside a repository."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.strip()
 

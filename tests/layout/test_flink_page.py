@@ -1,4 +1,4 @@
-"""The page on Flink's mechanisms agrees with the source: the places it names exist, and every row is complete."""
+"""The page on Flink's mechanisms agrees with the source: the names in it exist, and every row is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?
 
 
 def is_there(name: str) -> bool:
-    """True for a module, and for an attribute of a module."""
+    """Return whether the name is a module or an attribute of a module."""
     try:
         resolve_name(name)
     except (ImportError, AttributeError, ValueError):
@@ -44,7 +44,7 @@ def test_no_mechanism_is_named_twice() -> None:
 
 
 @pytest.mark.slow
-def test_every_named_place_can_be_imported() -> None:
+def test_every_named_location_can_be_imported() -> None:
     named = {name for _, place, *_ in ROWS for name in re.findall(r"`([^`]+)`", place)}
 
     assert sorted(name for name in named if not name.startswith("flykka.") or not is_there(name)) == []
@@ -54,7 +54,7 @@ def test_no_mechanism_is_pending() -> None:
     assert [line for line in LINES if "not yet" in line] == []
 
 
-def test_a_place_is_a_list_of_names_or_marked_as_missing() -> None:
+def test_a_location_is_a_list_of_names_or_marked_as_missing() -> None:
     names = re.compile(r"`[\w.]+`(, `[\w.]+`)*")
 
     assert [row for row in ROWS if not names.fullmatch(row[1]) and row[1] != "none"] == []
@@ -80,7 +80,7 @@ def cases_that_hold() -> set[str]:
 
 
 def is_test(name: str) -> bool:
-    """True for `file::test` of a function that pytest collects."""
+    """Return whether the name is `file::test` of a function that pytest collects."""
     path, _, test = name.partition("::")
     file = ROOT / "tests" / path
     if not file.is_file() or not test.startswith("test_"):

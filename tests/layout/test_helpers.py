@@ -9,17 +9,17 @@ import pytest
 
 from tests.layout.sources import sources
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 OFTEN = 4
 DEFINED_MORE_OFTEN = {
     "main": 8,  # The entry points of programs.
-    "run_case": 18,  # Each adapter of the conformance cases has one.
+    "run_case": 18,  # Each adapter of the conformance cases has one such function.
     "checkpoint_completed": 6,
     "timers": 5,
 }
-"""Names and the number of their definitions, which may only fall."""
+"""Names and how often they are defined, which may only decrease."""
 
 
 def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -37,11 +37,10 @@ class Machine:
         return place
 
     def on_path(self, home: Path) -> None:
-        """Make the Java of `home` the one on the PATH."""
+        """Put the Java in `home` on the PATH."""
         (self.path / "java").symlink_to(home / "bin" / "java")
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script on this machine."""
         environment = {"PATH": str(self.path), **environment}
         return subprocess.run(["/bin/sh", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
 
@@ -64,7 +63,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def test_the_java_named_in_java_home_comes_first(machine: Machine) -> None:
+def test_the_java_in_java_home_takes_precedence(machine: Machine) -> None:
     machine.on_path(machine.java("jdk-17", 17))
     named = machine.java("jdk-21", 21)
 
@@ -85,7 +84,7 @@ def test_the_java_on_path_is_used_if_java_home_is_unsuitable(machine: Machine, j
 
 
 @pytest.mark.parametrize("version", ["1.8", 11, 16])
-def test_an_old_java_without_an_installer_is_one_clear_line(machine: Machine, version: int | str) -> None:
+def test_an_old_java_without_an_installer_is_reported_on_one_line(machine: Machine, version: int | str) -> None:
     machine.on_path(machine.java("old", version))
 
     run = machine.run()
@@ -123,7 +122,7 @@ def test_apt_with_root_installs_a_missing_java_after_an_update(machine: Machine)
     ]
 
 
-def test_a_failed_installation_adds_one_clear_line(machine: Machine) -> None:
+def test_a_failed_installation_is_reported_on_one_line(machine: Machine) -> None:
     machine.program("id", "echo 0")
     machine.program("apt-get", "echo E: no network >&2; exit 100")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.layout.sources import sources
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 MACHINES = [source for source in sources() if source.is_machine]
@@ -41,7 +41,9 @@ PURE = {
 OURS = ("flykka.messages.", "flykka.actors.")
 
 IMPURE_CALLS = {"breakpoint", "eval", "exec", "hash", "id", "input", "open", "print"}
-"""`hash` of a str differs from process to process, and `id` from run to run: a replay cannot reproduce them."""
+"""Calls whose results a replay cannot reproduce. `hash` of a str differs from process to process, and `id` from run to
+run.
+"""
 
 
 def test_a_machine_imports_messages_machines_and_the_pure_standard_library() -> None:

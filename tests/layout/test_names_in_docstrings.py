@@ -25,11 +25,11 @@ ELSEWHERE = frozenset(
         *("socketTextStream", "transaction"),
         # Flink and Akka.
         *("GlobalConfiguration", "isWindowLate", "restartWithBackoff"),
-        # The environment, HTTP, HTML, asyncio, and folders and prefixes outside of the product.
+        # The environment, HTTP, HTML, asyncio, and folders and prefixes outside the product.
         *("FLYKKA_CONFIG", "Origin", "stroke_width", "gather", "flink_", "tests"),
     }
 )
-"""Names that docstrings of the product mention and the product itself does not use."""
+"""Names that docstrings of the product mention and that the product itself does not use."""
 
 
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -40,7 +40,7 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def words_of_code(text: str, tree: ast.Module) -> set[str]:
-    """All words of a file outside of its docstrings."""
+    """Return all words of a file outside its docstrings."""
     lines = text.splitlines()
     for each in docstrings(tree):
         assert each.end_lineno is not None
@@ -49,7 +49,7 @@ def words_of_code(text: str, tree: ast.Module) -> set[str]:
 
 
 def known_everywhere(source: Source, tree: ast.Module) -> Iterator[str]:
-    """Names that docstrings of any file may mention: modules, functions, classes, constants, imports and strings."""
+    """Yield names that any docstring may mention: modules, functions, classes, constants, imports and strings."""
     yield from source.path.with_suffix("").parts
     for node in ast.walk(tree):
         match node:
@@ -64,7 +64,7 @@ def known_everywhere(source: Source, tree: ast.Module) -> Iterator[str]:
 
 
 def missing(text: object, known: set[str]) -> list[str]:
-    """The names between backticks that are unknown. The name of an enum's member may be in lower case."""
+    """Return the unknown names between backticks. The name of an enum's member may be in lower case."""
     return [name for name in NAME.findall(str(text)) if not {name, name.upper()} & known]
 
 
@@ -82,7 +82,7 @@ def test_names_in_docstrings_exist() -> None:
     assert wrong == []
 
 
-def test_names_outside_of_the_product_are_mentioned() -> None:
+def test_names_outside_the_product_are_mentioned() -> None:
     mentioned = {
         name
         for source in sources()
@@ -103,7 +103,7 @@ def test_names_outside_of_the_product_are_mentioned() -> None:
         ("See ``code`` and `a.b` and `a b`.", []),
     ],
 )
-def test_a_renamed_parameter_is_found(text: str, names: list[str]) -> None:
+def test_a_renamed_parameter_is_detected(text: str, names: list[str]) -> None:
     tree = ast.parse('def read(slices: list[str]) -> None:\n    """Read `parts`."""\n\nclass State:\n    RUNNING = 1\n')
     known = words_of_code(ast.unparse(tree), ast.parse(ast.unparse(tree)))
 

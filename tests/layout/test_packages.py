@@ -12,7 +12,7 @@ import pytest
 
 from tests.layout.sources import PACKAGES, PRODUCT, ROOT, sources
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 VAGUE = {"common", "core", "helper", "helpers", "misc", "shared", "util", "utils"}
@@ -27,7 +27,7 @@ def test_flykka_has_a_link_to_each_package(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_refuses_to_be_imported_without_flykka_before_its_name(package: str) -> None:
+def test_importing_a_package_without_the_flykka_prefix_is_refused(package: str) -> None:
     spec = importlib.util.spec_from_file_location(package, ROOT / package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None

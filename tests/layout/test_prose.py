@@ -1,4 +1,4 @@
-"""`scripts/prose.py`: which text is prose, and which of it counts as odd."""
+"""`scripts/prose.py`: which text is prose, and which prose is counted as odd."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_code_in_pages_is_not_prose(prose: Any) -> None:
     ]
 
 
-def test_the_rule_of_a_table_is_not_prose(prose: Any) -> None:
+def test_the_separator_line_of_a_table_is_not_prose(prose: Any) -> None:
     page = "| option | default |\n|:---|---:|\n| `a` | none |\n\n---\n"
 
     assert [(each.line, each.text) for each in prose.prose_of_markdown("a.md", page)] == [
@@ -73,5 +73,5 @@ def test_the_rule_of_a_table_is_not_prose(prose: Any) -> None:
         ("A teller has foretold it.", {}),
     ],
 )
-def test_words_in_code_and_parts_of_words_do_not_count(prose: Any, text: str, habits: dict[str, int]) -> None:
+def test_words_in_code_and_parts_of_words_are_not_counted(prose: Any, text: str, habits: dict[str, int]) -> None:
     assert +prose.Prose("docstring", "a.py", 1, text).habits() == Counter(habits)

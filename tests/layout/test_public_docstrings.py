@@ -12,7 +12,7 @@ PUBLIC = ("flykka", "flykka.connectors", "flykka.runtime", "flykka.runtime.testi
 
 
 def exported(package: str) -> Iterator[tuple[str, object]]:
-    """The exported classes and functions of a package, with the names by which users know them."""
+    """Yield the exported classes and functions of a package, with the names by which users know them."""
     module = import_module(package)
     for name in module.__all__:
         value = getattr(module, name)

@@ -1,4 +1,6 @@
-"""The page on PyFlink's methods: each method has a row; a test uses it, or an error explains its lack."""
+"""The page on PyFlink's methods: each method has a row, and either a test uses the method or an error explains why it
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def class_of(name: str) -> object:
     return resolve_name(f"{PLACES[name]}:{name}") if name in PLACES else getattr(flykka, name, None)
 
 
-def test_there_are_tables_of_three_columns() -> None:
+def test_the_page_has_tables_of_three_columns() -> None:
     assert TABLES.count(HEADER) == sum(line.startswith("## ") for line in LINES) > 0
     assert [row for row in ROWS if len(row) != len(HEADER) or not all(row)] == []
 
@@ -95,6 +97,6 @@ def test_every_call_on_the_page_exists() -> None:
     offered = {name for each in flykka.__all__ for name in dir(getattr(flykka, each))} | set(flykka.__all__)
     elsewhere = {"F", "variant_get", "createDataFrame"}
 
-    told = {name for row in ROWS for code in re.findall(r"`([^`]+)`", row[1]) for name in re.findall(r"(\w+)\(", code)}
+    names = {name for row in ROWS for code in re.findall(r"`([^`]+)`", row[1]) for name in re.findall(r"(\w+)\(", code)}
 
-    assert told - offered - elsewhere == set()
+    assert names - offered - elsewhere == set()

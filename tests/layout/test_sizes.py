@@ -6,7 +6,7 @@ import pytest
 
 from tests.layout.sources import sources
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 USUAL_FILE = 400
@@ -61,9 +61,10 @@ LONGER_FILES = {
     "spark_bridge/operators/join_code.py": 590,
     "spark_bridge/operators/process.py": 530,
 }
-"""Files that are longer, because each has one subject: a class with all its methods, or a machine with its parts.
+"""Files that are longer than usual, because each has one subject: a class with all its methods, or a machine with its
+parts.
 
-A file is as long as its subject, so the list may grow: the commit message states why the file is not split.
+A file is as long as its subject, so the list may grow; the commit message states why the file is not split.
 """
 
 

@@ -22,7 +22,7 @@ def test_imports_for_types_and_in_functions_count(structure: Any) -> None:
     assert structure.imports_between(modules) == {"p.a": {"p.b", "p.c"}, "p.b": set(), "p.c": set()}
 
 
-def test_each_cycle_is_counted_once_without_its_mere_importers(structure: Any) -> None:
+def test_each_cycle_is_counted_once_without_modules_that_only_import_it(structure: Any) -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": {"b"}, "e": {"f"}, "f": {"e"}}
 
     assert structure.circles(edges) == [["b", "c", "d"], ["e", "f"]]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.layout.sources import PACKAGES, ROOT
 
-# It reads every file of the project, which `make quick` leaves to `make check`.
+# This test reads every file of the project, so `make quick` leaves it to `make check`.
 pytestmark = pytest.mark.slow
 
 MODULE = "runtime/temporary_folders.py"
@@ -17,9 +17,9 @@ PREDICTABLE = re.compile(
     r"|import tempfile|from tempfile"
 )
 ALLOWED = {
-    # A file that has no name.
+    # This file has no name.
     "runtime/inspection/thread_stacks.py": {"from tempfile import TemporaryFile", "with TemporaryFile() as file:"},
-    # In the user's own cache folder.
+    # This file is in the user's own cache folder.
     "flykka/cli/dry_run/first_job.py": {
         "from tempfile import NamedTemporaryFile",
         "with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:",
@@ -27,7 +27,7 @@ ALLOWED = {
 }
 
 
-def test_temporary_files_are_created_in_one_module_alone() -> None:
+def test_temporary_files_are_created_in_only_one_module() -> None:
     found = [
         f"{name}: {line.strip()}"
         for package in PACKAGES

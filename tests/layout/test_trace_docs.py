@@ -10,7 +10,7 @@ from tests.layout.sources import ROOT
 
 
 def codes_of_tables(page: str) -> set[str]:
-    """The first cells of the rows of a page's tables, if they begin with code."""
+    """Return the first cells of the rows of a page's tables, if they begin with code."""
     return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 

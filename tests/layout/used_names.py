@@ -1,4 +1,6 @@
-"""The text that a test uses: its own text, and that of all names it refers to, in its file and in modules of tests."""
+"""The text that a test uses: its own text, and that of all names to which it refers, in its file and in modules of
+tests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from tests.layout.sources import ROOT
 
 
 def text_of(test: str) -> str:
-    """The text that `file::test` reaches, for a function that pytest collects; empty if there is no such function."""
+    """Return the text that `file::test` reaches, for a function that pytest collects; empty if there is no such
+    function.
+    """
     path, _, name = test.partition("::")
     file = ROOT / "tests" / path
     if not file.is_file() or not name.startswith("test_") or name not in _definitions(file):
@@ -28,7 +32,7 @@ def text_of(test: str) -> str:
 
 
 def _place(file: Path, name: str) -> tuple[Path, str] | None:
-    """The file that defines a name used in `file`, and the defined name."""
+    """Return the file that defines a name used in `file`, and the defined name."""
     if name in _definitions(file):
         return file, name
     module = _imports(file).get(name)
@@ -39,7 +43,7 @@ def _place(file: Path, name: str) -> tuple[Path, str] | None:
 
 @cache
 def _definitions(file: Path) -> dict[str, tuple[str, frozenset[str]]]:
-    """The functions, classes and values of a file: the text of each, and the names in it."""
+    """Return the functions, classes and values of a file: the text of each, and the names in it."""
     lines = file.read_text(encoding="utf-8").splitlines()
     found = {}
     for node in _tree(file).body:
@@ -65,7 +69,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 @cache
 def _imports(file: Path) -> dict[str, Path]:
-    """The names that a file imports from modules of tests, with the files of these modules."""
+    """Return the names that a file imports from modules of tests, with the files of these modules."""
     nodes = (node for node in _tree(file).body if isinstance(node, ast.ImportFrom))
     found = {each.name: _file(node.module or "") for node in nodes for each in node.names}
     return {name: file for name, file in found.items() if file is not None}

@@ -18,7 +18,7 @@ BYTES = (b"\xc1", b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdb\xff\x
 
 
 def recorded_messages() -> list[bytes]:
-    """The messages of the golden traces, each once."""
+    """Return the messages of the golden traces, each once."""
     found: dict[bytes, None] = {}
     for path in sorted((ROOT / "tests" / "histories").glob("*.trace")):
         for turn in TraceReader.open(path):
@@ -28,14 +28,14 @@ def recorded_messages() -> list[bytes]:
 
 
 def nested(levels: int, leaf: object = None) -> object:
-    """Arrays within arrays."""
+    """Return arrays within arrays."""
     for _ in range(levels):
         leaf = [leaf]
     return leaf
 
 
 def chained(levels: int) -> object:
-    """Messages within messages, of a class that may contain any message."""
+    """Return messages within messages, of a class that may contain any message."""
     chain: object = {"": "leader.session_message", "leader_session_id": "a", "message": None}
     for _ in range(levels):
         chain = {"": "leader.session_message", "leader_session_id": "a", "message": chain}
@@ -50,7 +50,7 @@ class Mutator:
         self._tags = [tag for tag, kind in registered().items() if kind.__module__.startswith("flykka.")]
 
     def mutated(self, packed: bytes, others: list[bytes]) -> bytes:
-        """Return the message with one or several mutations of its tree or of its bytes."""
+        """Return the message with one or more mutations of its tree or of its bytes."""
         random = self._random
         if random.random() < 0.7:
             try:
@@ -59,11 +59,11 @@ class Mutator:
                     tree = self.tree(tree)
                 return msgpack.packb(tree)
             except (ValueError, OverflowError, TypeError):
-                pass  # Of no tree, or with something in it that msgpack has no form for: by its bytes then.
+                pass  # Mutate the bytes instead, because there is no tree or msgpack cannot encode a part of it.
         return self.bytes(packed, others)
 
     def tree(self, tree: Any) -> Any:
-        """The tree with one node of it changed."""
+        """Return the tree with one changed node."""
         random = self._random
         if not isinstance(tree, dict | list) or not tree or random.random() < 0.15:
             return self.junk(tree)
@@ -90,7 +90,7 @@ class Mutator:
         return [*tree[:place], self.tree(tree[place]), *tree[place + 1 :]]
 
     def junk(self, part: object) -> Any:
-        """A random replacement of the part."""
+        """Return a random replacement of the part."""
         random = self._random
         match random.randrange(16):
             case 0:
@@ -125,7 +125,7 @@ class Mutator:
                 return str(part)[:100]
 
     def bytes(self, packed: bytes, others: list[bytes]) -> bytes:
-        """The bytes with some of them changed."""
+        """Return the bytes with some changes."""
         random = self._random
         data = bytearray(packed)
         for _ in range(random.choice((1, 1, 2, 8))):

@@ -31,7 +31,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 @cache
 def tagged() -> dict[str, Declared]:
-    """Every class that flykka declares by a tag, with all its modules imported, without the classes of tests."""
+    """Return every class that flykka declares by a tag, with all its modules imported, without the classes of tests."""
     for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -40,12 +40,12 @@ def tagged() -> dict[str, Declared]:
 
 @cache
 def declared_messages() -> dict[str, type[Value]]:
-    """The declared classes that the codec can encode."""
+    """Return the declared classes that the codec can encode."""
     return {tag: cls for tag, cls in tagged().items() if isinstance(cls, type) and issubclass(cls, Value)}
 
 
 def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:
-    """Any instance of `cls`, or of its declared subclasses."""
+    """Return a strategy for any instance of `cls`, or of its declared subclasses."""
     return st.deferred(lambda: _instances(cls))
 
 
@@ -56,8 +56,8 @@ def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
 
 @cache
 def _exactly(tag: str) -> st.SearchStrategy[Value]:
-    """The instances of exactly this class. Cached, because each strategy would rebuild those of the classes that it
-    refers to.
+    """Return a strategy for instances of exactly this class. Cached, because each strategy would rebuild those of the
+    classes to which it refers.
     """
     cls = declared_messages()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))

@@ -1,9 +1,9 @@
 """The frozen list of tags on the wire, in traces and in checkpoints: `python -m tests.messages.tags`.
 
 Each line is one declared class: its tag and its fields, those with a default marked `=`. For classes that occur in
-traces without a codec only the tag is listed, for errors of the kernel, on which replays depend, only the name. Traces
-and checkpoints of earlier versions must stay readable, so lines may only be added, or extended by fields marked `=`. If
-a line disappears, or loses a word, users' files become unreadable.
+traces without a codec only the tag is listed. For errors of the kernel, on which replays depend, only the name is
+listed. Traces and checkpoints of earlier versions must stay readable, so lines may only be added, or extended by fields
+marked `=`. If a line disappears, or loses a word, users' files become unreadable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
-    """The lines of the currently declared classes."""
+    """Return the lines of the currently declared classes."""
     errors = [name for name, each in vars(kernel_errors).items() if isinstance(each, type) and name.endswith("Error")]
     return [*(" ".join([tag, *_fields(each)]) for tag, each in tagged().items()), *sorted(errors)]
 

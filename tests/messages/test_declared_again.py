@@ -51,7 +51,7 @@ def test_an_older_instance_is_decoded_as_the_newest_class(run_cell: Run) -> None
     assert decode(encode(before)) == cells.Amount(number=3)
 
 
-def test_an_instance_of_an_incompatible_older_declaration_is_refused_with_the_field(run_cell: Run) -> None:
+def test_an_instance_of_an_incompatible_older_declaration_is_refused(run_cell: Run) -> None:
     before = run_cell(AMOUNT).Amount(number=3)
 
     run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))

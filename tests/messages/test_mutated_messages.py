@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def decode_mutations(count: int, seed: int) -> dict[str, int]:
-    """The number of mutated messages for each outcome."""
+    """Return the number of mutated messages for each outcome."""
     messages, mutator, random = recorded_messages(), Mutator(seed), Random(seed)
     outcomes, longest = {"decoded": 0, "DecodeError": 0}, 0
     for number in range(count):
@@ -83,7 +83,7 @@ def test_a_decompression_bomb_is_refused_with_little_memory(data: bytes) -> None
     assert time.process_time() - began < 5
 
 
-def test_levels_are_counted_with_the_outermost() -> None:
+def test_nesting_levels_include_the_outermost() -> None:
     assert not is_nested_deeply(nested(MAX_NESTING))
     assert is_nested_deeply(nested(MAX_NESTING + 1))
     assert not is_nested_deeply(1, 0)

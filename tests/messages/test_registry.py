@@ -40,7 +40,7 @@ def test_mutated_bytes_are_decoded_or_refused_without_side_effects(value: Value,
         assert encode(decode(encode(outcome))) == encode(outcome)
 
 
-def test_every_declared_class_has_a_docstring_and_a_message_names_its_sender() -> None:
+def test_declared_classes_have_docstrings_and_messages_name_their_senders() -> None:
     texts = {tag: (cls.__doc__ or "").strip() for tag, cls in declared_messages().items()}
 
     assert [tag for tag, text in texts.items() if not text.endswith((".", "?"))] == []

@@ -1,4 +1,4 @@
-"""Tags of classes that occur in traces without a codec are registered like those of messages."""
+"""Tags of classes that occur in traces without a codec are registered like tags of messages."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def test_a_class_without_a_tag_is_identified_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("tag", ["tags_test.double", "tags_test.amount"])
-def test_a_tag_belongs_to_one_class(tag: str) -> None:
+def test_a_tag_cannot_be_used_by_two_classes(tag: str) -> None:
     with pytest.raises(ValueError, match="already belongs to"):
         trace_tag(tag)(Settings)
 
     assert tag_of(Settings) == "tags_test.settings"
 
 
-def test_a_tag_of_another_form_is_refused() -> None:
+def test_a_tag_in_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="is not of the form"):
         trace_tag("Settings")
 
 
-def test_the_codec_carries_values_alone() -> None:
+def test_the_codec_decodes_only_values() -> None:
     with pytest.raises(DecodeError, match=r"expected Value, found tags_test\.settings"):
         decode(b"\x81\xa0\xb2tags_test.settings")

@@ -1,4 +1,6 @@
-"""A seeded system for each test, stopped after it; and a threaded one for behaviour that needs threads."""
+"""Fixtures: a seeded system for each test, stopped after the test, and a threaded system for behaviour that needs
+threads.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ def threaded() -> Iterator[ActorSystem]:
 
 @pytest.fixture(params=["virtual", "real"])
 def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
-    """Each of both systems in turn, for behaviour that must be the same in both."""
+    """A seeded and a threaded system in turn, for behaviour that must be the same in both."""
     with SeededSystem(5) if request.param == "virtual" else ActorSystem("real", serialize_messages=True) as system:
         yield system
 
 
 @pytest.fixture
 def failures(system: SeededSystem) -> list[str]:
-    """The types of all failures, in order."""
+    """The types of all failures, in order of occurrence."""
     seen: list[str] = []
     system.event_stream.subscribe(lambda event: seen.append(event.failure.type_name), ActorFailed)
     return seen

@@ -16,7 +16,7 @@ AsyncDeed = Callable[[ActorContext], Awaitable[object]]
 
 
 class Coroutines(Actor):
-    """Awaits each word's coroutine from the script, and logs the word before and after it."""
+    """For each word, awaits the coroutine in the script, and logs the word before and after the coroutine."""
 
     def __init__(self, log: list[str], script: dict[str, AsyncDeed]) -> None:
         self.log = log

@@ -14,13 +14,13 @@ from tests.runtime.scripted_actors import Deed, Say, says
 
 @message("test.order")
 class Order(ControlMessage):
-    """test -> listener: a word that is handled before the others."""
+    """test -> listener: a word that is handled before all others."""
 
     text: str = ""
 
 
 class Listener(Actor):
-    """Logs the text of every message, and does what the script contains for it."""
+    """Logs the text of every message, and performs the scripted action for it."""
 
     def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""Scripted actors for the kernel's tests: they perform the actions that the test scripts for a word, and keep a log."""
+"""Scripted actors for the kernel's tests: they perform the action that a test scripts for a word, and keep a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Say(Message):
 
 
 class ScriptedActor(Actor):
-    """Logs `<name> <event>`, and does what the script contains for a word, or for `start`, `stop` and `restart`."""
+    """Logs `<name> <event>`, and performs the scripted action for a word, or for `start`, `stop` and `restart`."""
 
     def __init__(self, log: list[str], script: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
@@ -58,28 +58,26 @@ class ScriptedActor(Actor):
 def scripted_actor(
     log: list[str], script: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
 ) -> Props:
-    """The Props of a scripted actor."""
     return Props(ScriptedActor, log, script or {}, strategy)
 
 
 def says(text: str) -> Say:
-    """The word as a message."""
     return Say(text=text)
 
 
 def fails(_context: ActorContext) -> None:
-    """An action that fails."""
+    """Fail, as the action of an actor."""
     raise RuntimeError("as scripted")
 
 
 def replies(context: ActorContext) -> None:
-    """An action that answers an ask."""
+    """Answer an ask, as the action of an actor."""
     assert context.sender is not None
     context.sender.tell(says("reply"))
 
 
 def in_turn(*deeds: Deed) -> Deed:
-    """Several actions as one."""
+    """Combine several actions into one."""
 
     def perform(context: ActorContext) -> None:
         for deed in deeds:
@@ -89,8 +87,6 @@ def in_turn(*deeds: Deed) -> Deed:
 
 
 def raises(error: type[BaseException]) -> Deed:
-    """An action that raises this error."""
-
     def deed(_context: ActorContext) -> None:
         raise error("as scripted")
 
@@ -98,7 +94,6 @@ def raises(error: type[BaseException]) -> Deed:
 
 
 def spawns(props: Props, *names: str) -> Deed:
-    """An action that spawns children."""
     return lambda context: [context.spawn(props, name) for name in names]
 
 

@@ -24,7 +24,7 @@ class Open(ControlMessage):
 
 
 class Shop(Actor):
-    """Stashes everything until `open`, and does what the script contains for a word."""
+    """Stashes all messages until `open`, and performs the scripted action for a word."""
 
     def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""A selection resolves to the actors at its path, one or many, when a message is sent."""
+"""A selection resolves to the actors at its path at the time when a message is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runtime.scripted_actors import in_turn, says, scripted_actor, spawns
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """The log of the actor `shop`, with two tills and a cellar below it, without their starts."""
+    """Return the log of the actor `shop`, with two tills and a cellar below it, without the entries of their starts."""
     log: list[str] = []
     cellar = scripted_actor(log, {"start": spawns(scripted_actor(log), "till-3")})
     shop = in_turn(spawns(scripted_actor(log), "till-1", "till-2"), spawns(cellar, "cellar"))
@@ -34,7 +34,7 @@ def log(system: SeededSystem) -> list[str]:
         ("user/shop/cellar/../till-2", ["till-2"]),
     ],
 )
-def test_wildcards_stand_for_parts_of_a_name(system: SeededSystem, log: list[str], path: str, heard: list[str]) -> None:
+def test_wildcards_match_parts_of_a_name(system: SeededSystem, log: list[str], path: str, heard: list[str]) -> None:
     system.actor_selection(path).tell(says("hello"))
     system.run_until_idle()
 
@@ -85,5 +85,5 @@ def test_an_actor_selects_relative_to_its_own_path(system: SeededSystem) -> None
         ("", "/user/a"),
     ],
 )
-def test_a_path_is_resolved_relative_to_another_one(path: str, absolute: str) -> None:
+def test_a_relative_path_is_resolved_against_another_path(path: str, absolute: str) -> None:
     assert absolute_path("/user/a", path) == absolute

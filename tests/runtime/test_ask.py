@@ -33,7 +33,7 @@ from tests.runtime.scripted_actors import Deed, fails, in_turn, replies, says, s
 
 @message("test.question")
 class Question(Message):
-    """test -> Answerer: reply to `reply_to`."""
+    """test -> Answerer: send the reply to `reply_to`."""
 
     reply_to: Ref
 
@@ -52,7 +52,7 @@ def test_the_reply_is_sent_to_the_sender(system: SeededSystem) -> None:
     assert ref.ask(says("question"), timeout=1) == says("reply")
 
 
-def test_the_reply_goes_to_the_ref_in_the_message(system: SeededSystem) -> None:
+def test_the_reply_is_sent_to_the_ref_in_the_message(system: SeededSystem) -> None:
     ref = system.spawn(Props(Answerer), "a")
 
     assert ref.ask(lambda me: Question(reply_to=me), timeout=1) == says("here")
@@ -68,7 +68,7 @@ def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
     assert system.manual_clock.now_ms() == 2000
 
 
-def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
+def test_reading_a_future_fails_at_the_deadline_of_its_ask(system: SeededSystem) -> None:
     reply = system.spawn(scripted_actor([]), "a").ask(says("question"), timeout=2, block=False)
 
     system.advance(2000)
@@ -77,14 +77,14 @@ def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
         reply.get(timeout=0)
 
 
-def test_an_ask_without_timeout_takes_the_systems(system: SeededSystem) -> None:
+def test_an_ask_without_a_timeout_uses_the_systems_default(system: SeededSystem) -> None:
     with pytest.raises(AskTimeoutError):
         system.spawn(scripted_actor([]), "a").ask(says("question"))
 
     assert system.manual_clock.now_ms() == 10_000
 
 
-def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSystem) -> None:
+def test_the_asker_and_the_supervisor_are_both_notified_of_a_failure(system: SeededSystem) -> None:
     log: list[str] = []
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
@@ -103,7 +103,7 @@ def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSyst
     assert log[-1] == "a restart"
 
 
-def test_an_ask_of_the_dead_fails_at_once(system: SeededSystem) -> None:
+def test_an_ask_to_a_dead_actor_fails_at_once(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
@@ -131,7 +131,7 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
     assert [letter.message for letter in letters] == [says("late")]
 
 
-def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
+def test_a_second_reply_is_ignored_and_reported(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     ref = system.spawn(scripted_actor([], {"question": in_turn(replies, replies)}), "a")
@@ -163,7 +163,7 @@ waits = pytest.mark.parametrize("wait", [ask, ask_and_get])
 
 
 @waits
-def test_actors_that_wait_for_each_other_are_named(
+def test_an_ask_cycle_is_refused_with_the_names_of_its_actors(
     system: SeededSystem, wait: Callable[[ActorRef, str], object]
 ) -> None:
     failures: list[ActorFailed] = []
@@ -172,7 +172,7 @@ def test_actors_that_wait_for_each_other_are_named(
     def asks(path: str, word: str) -> Deed:
         return lambda context: wait(context.actor_selection(path).resolve()[0], word)
 
-    # The question of c reaches a after the failure of its wait, and must not begin the next round.
+    # The question of c reaches a after a's wait has failed, and must not begin the next round.
     for name, other, word in (("a", "b", "go"), ("b", "c", "go"), ("c", "a", "go again")):
         system.spawn(scripted_actor([], {"go": asks(f"/user/{other}", word)}), name)
     system.run_until_idle()
@@ -198,7 +198,7 @@ def test_a_self_ask_is_refused(system: SeededSystem, wait: Callable[[ActorRef], 
     assert len(caught) == 1
 
 
-def test_a_reply_of_oneself_may_be_read_in_a_later_turn_and_in_a_replay(tmp_path: Path) -> None:
+def test_an_actor_may_read_its_own_reply_in_a_later_turn(tmp_path: Path) -> None:
     asked: list[Future[Message]] = []
 
     def poll(_context: ActorContext) -> None:
@@ -253,7 +253,7 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     assert log == ["a start", "a question"]
 
 
-def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
+def test_an_actor_that_has_replied_may_be_asked_by_the_asked_actor(threaded: ActorSystem) -> None:
     answers: list[object] = []
 
     def asks_back(context: ActorContext) -> None:
@@ -272,7 +272,7 @@ def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
     assert answers == [says("reply")] * 20
 
 
-async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem) -> None:
+async def test_a_reply_can_be_awaited_without_blocking_the_loop(threaded: ActorSystem) -> None:
     ref = threaded.spawn(scripted_actor([], {"question": replies}), "a")
 
     replies_in_order = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(20)))

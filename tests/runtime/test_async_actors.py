@@ -17,7 +17,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.coroutines import Coroutines, coroutines, sleeps
 from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
-# One message at a time
+# Turns
 
 
 def test_the_next_message_waits_until_the_coroutine_has_ended(system: SeededSystem) -> None:
@@ -62,7 +62,7 @@ def test_a_coroutine_actor_asks_another_and_awaits_the_reply(either: ActorSystem
     assert front.ask(says("question"), timeout=5) == says("reply")
 
 
-def test_sender_and_time_are_right_after_an_await(system: SeededSystem) -> None:
+def test_sender_and_time_are_correct_after_an_await(system: SeededSystem) -> None:
     probe = TestProbe(system)
     seen: list[object] = []
 
@@ -85,7 +85,7 @@ def test_sender_and_time_are_right_after_an_await(system: SeededSystem) -> None:
     assert probe.last_sender == ref
 
 
-def test_a_context_variable_is_the_actors_own(either: ActorSystem) -> None:
+def test_a_context_variable_is_private_to_its_actor(either: ActorSystem) -> None:
     variable: ContextVar[str] = ContextVar("variable", default="none")
     variable.set("the teller's")
     seen: list[str] = []
@@ -169,7 +169,7 @@ async def spawn_child_and_sleep(context: ActorContext, log: list[str]) -> None:
     await context.sleep("5s")
 
 
-def test_an_escalated_failure_restarts_the_parent_after_its_cancelled_coroutine(system: SeededSystem) -> None:
+def test_an_escalated_failure_restarts_the_parent_and_cancels_its_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Escalating(Coroutines):
@@ -186,7 +186,7 @@ def test_an_escalated_failure_restarts_the_parent_after_its_cancelled_coroutine(
     assert log == ["go begins", "go cancelled", "stop", "restart", "next begins", "next ends"]
 
 
-def test_an_escalated_failure_that_is_resumed_leaves_the_coroutine_alone(system: SeededSystem) -> None:
+def test_an_escalated_failure_that_is_resumed_does_not_cancel_the_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Escalating(Coroutines):
@@ -207,7 +207,7 @@ def test_an_escalated_failure_that_is_resumed_leaves_the_coroutine_alone(system:
     assert log == ["go begins", "go ends", "next begins", "next ends"]
 
 
-def test_a_sibling_that_fails_restarts_an_actor_in_its_coroutine(system: SeededSystem) -> None:
+def test_a_failing_sibling_restarts_an_actor_during_its_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
 
     def spawn(context: ActorContext) -> None:

@@ -1,4 +1,4 @@
-"""An actor ends in the middle of a coroutine: stopped, killed, or with its system; and the traces of it."""
+"""An actor ends during a coroutine because it is stopped or killed or its system terminates; traces of these ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.coroutines import coroutines, sleeps
 from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 
-def test_a_stop_cancels_the_coroutine_and_follows_its_cleanup(system: SeededSystem) -> None:
+def test_a_stop_cancels_the_coroutine_and_waits_for_its_cleanup(system: SeededSystem) -> None:
     log: list[str] = []
 
     async def clean_up(context: ActorContext) -> None:
@@ -43,7 +43,7 @@ def test_a_stop_cancels_the_coroutine_and_follows_its_cleanup(system: SeededSyst
         question.get(timeout=0)
 
 
-def test_a_cancelled_coroutine_is_no_failure(system: SeededSystem) -> None:
+def test_a_cancelled_coroutine_is_not_a_failure(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     ref = system.spawn(coroutines([], a=sleeps), "a")
@@ -91,7 +91,7 @@ def test_a_message_dequeued_at_a_restart_is_handled_by_the_new_instance() -> Non
     assert logs == {("stop", "restart", "x begins", "x ends"), ("x begins", "x ends", "stop", "restart")}
 
 
-def test_an_awaited_actor_may_end_in_the_same_stop() -> None:
+def test_an_actor_and_its_awaited_actor_may_stop_together() -> None:
     for seed in range(20):
         log: list[str] = []
         failures: list[ActorFailed] = []
@@ -106,7 +106,7 @@ def test_an_awaited_actor_may_end_in_the_same_stop() -> None:
         assert failures == []
 
 
-def test_an_actor_that_stops_itself_ends_its_coroutine_first(system: SeededSystem) -> None:
+def test_an_actor_that_stops_itself_completes_its_coroutine_first(system: SeededSystem) -> None:
     log: list[str] = []
 
     async def stop(context: ActorContext) -> None:
@@ -167,7 +167,7 @@ def test_a_message_dequeued_when_its_actor_is_killed_is_a_dead_letter(system: Se
     assert [letter.message for letter in letters] == [says("x")]
 
 
-def test_leftover_tasks_end_with_the_actor_and_send_without_a_sender(system: SeededSystem) -> None:
+def test_background_tasks_end_with_their_actor_and_send_without_a_sender(system: SeededSystem) -> None:
     log: list[str] = []
     probe = TestProbe(system)
 
@@ -195,7 +195,7 @@ def test_leftover_tasks_end_with_the_actor_and_send_without_a_sender(system: See
     assert system.manual_clock.next_due() is None
 
 
-def test_an_end_is_watched_and_a_watch_continues_during_a_coroutine(system: SeededSystem) -> None:
+def test_watching_works_during_a_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
     watched = system.spawn(coroutines([], a=sleeps), "watched")
     watched.tell(says("a"))
@@ -213,7 +213,7 @@ def test_an_end_is_watched_and_a_watch_continues_during_a_coroutine(system: Seed
     assert log == ["a begins", "a ends", "sees the end of /user/watched"]
 
 
-def test_the_system_ends_with_running_coroutines() -> None:
+def test_termination_ends_running_coroutines() -> None:
     log: list[str] = []
     begun = threading.Event()
 

@@ -43,7 +43,7 @@ async def test_a_cancelled_task_abandons_its_ask_without_affecting_the_actor(thr
     assert [letter.message for letter in letters] == [says("late")]
 
 
-async def test_a_future_is_kept_while_it_is_awaited() -> None:
+async def test_a_cancelled_waiter_does_not_affect_other_waiters_of_the_future() -> None:
     future: Future[int] = Future()
     staying = asyncio.create_task(_result(future))
     leaving = asyncio.create_task(_result(future))
@@ -96,7 +96,7 @@ def test_tasks_of_several_loops_await_one_future() -> None:
     assert got == [7, 7]
 
 
-def test_a_result_that_arrives_after_the_end_of_the_loop_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_after_the_event_loop_has_closed_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     future: Future[int] = Future()
     loop = asyncio.new_event_loop()
     task = loop.create_task(_result(future))
@@ -110,7 +110,7 @@ def test_a_result_that_arrives_after_the_end_of_the_loop_is_ignored(caplog: pyte
     task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-async def test_the_end_of_a_system_can_be_awaited_and_given_up() -> None:
+async def test_the_wait_for_termination_can_be_cancelled() -> None:
     system = ActorSystem("ends")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
@@ -122,7 +122,7 @@ async def test_the_end_of_a_system_can_be_awaited_and_given_up() -> None:
     assert system.terminated.done()
 
 
-# A seeded system in a test that is a coroutine
+# Coroutine tests that drive a seeded system
 
 
 async def test_awaiting_drives_a_seeded_system(system: SeededSystem) -> None:
@@ -149,7 +149,7 @@ async def test_other_asyncio_tasks_run_before_virtual_time_advances(system: Seed
     assert system.manual_clock.now_ms() == 0
 
 
-async def test_a_task_sleeps_until_another_one_gives_the_actors_work() -> None:
+async def test_an_asyncio_task_sleeps_until_another_task_sends_a_message() -> None:
     system = SeededSystem(1)
     end = asyncio.create_task(_result(system.terminated))
     for _ in range(10):
@@ -162,7 +162,7 @@ async def test_a_task_sleeps_until_another_one_gives_the_actors_work() -> None:
     assert system.terminated.done()
 
 
-async def test_a_task_sleeps_until_another_one_sets_the_result(system: SeededSystem) -> None:
+async def test_an_asyncio_task_sleeps_until_another_task_sets_the_result(system: SeededSystem) -> None:
     future: Future[int] = Future(system.driver)
     waiting = asyncio.create_task(_result(future))
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""A trace describes blocking work by its function and arguments, as far as these can be encoded."""
+"""Traces describe blocking work by its function and its arguments, as far as these can be encoded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_partial_is_described_by_its_arguments() -> None:
     assert decode(encode(work)) == work
 
 
-def test_live_objects_are_not_kept() -> None:
+def test_live_objects_are_not_recorded_as_arguments() -> None:
     work = describe_work(partial(Storage().write, "x", object(), ((((1,),),),)))
 
     assert work == BlockingWork(function="write", arguments=("x", LiveObject(), (((LiveObject(),),),)))

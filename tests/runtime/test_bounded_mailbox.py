@@ -1,4 +1,4 @@
-"""The bounded mailbox when it is full, with every policy, and when the actor ends."""
+"""A full bounded mailbox, with every overflow policy, and the end of its actor."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_sender_of_a_dropped_ask_is_notified_at_once(system: SeededSystem, o
     assert kept.get(timeout=1) == says("reply")
 
 
-def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: SeededSystem) -> None:
+def test_an_ask_that_overflows_a_mailbox_raises_in_the_asking_turn(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     full = listener(system, BoundedMailbox(1, "fail"), [])
@@ -104,7 +104,7 @@ def test_a_full_mailbox_drops_the_oldest_queued_tell(system: SeededSystem) -> No
         context.timers.start_once("t", 10, says("timer"))
 
     def fill(context: ActorContext) -> None:
-        system.manual_clock.move_to(10)  # Now the timer's message waits first.
+        system.manual_clock.move_to(10)  # Now the timer's message is first in the queue.
         tell_all(context.ref, *"abc")
 
     ref = listener(system, BoundedMailbox(2, "drop_oldest"), log, {"begin": begin, "fill": fill})
@@ -134,7 +134,7 @@ def test_a_full_mailbox_does_not_prevent_stopping_its_actor(system: SeededSystem
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Overflow) -> None:
+def test_a_lost_dead_letter_event_causes_no_further_event(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.event_stream.subscribe(ref, DeadLetter, MailboxOverflowed)
@@ -148,7 +148,7 @@ def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Ove
     assert len(log) == 2
 
 
-def test_a_loss_is_in_the_record(tmp_path: Path) -> None:
+def test_the_trace_contains_a_message_lost_to_overflow(tmp_path: Path) -> None:
     with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
         tell_all(listener(system, BoundedMailbox(1), []), *"ab")
         system.run_until_idle()
@@ -162,6 +162,6 @@ def test_a_loss_is_in_the_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, None])
-def test_a_capacity_is_a_whole_number_above_0(capacity: object) -> None:
+def test_a_mailbox_capacity_must_be_a_positive_integer(capacity: object) -> None:
     with pytest.raises(ValueError, match="whole number above 0, not"):
         BoundedMailbox(capacity)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Durations as text are parsed and printed."""
+"""Parsing and printing of durations."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from flykka.runtime.errors import DurationError
         (0, 0),
     ],
 )
-def test_a_duration_is_read_to_the_millisecond(written: Duration, ms: int) -> None:
+def test_a_duration_is_parsed_to_the_millisecond(written: Duration, ms: int) -> None:
     assert duration_ms(written) == ms
 
 
 @pytest.mark.parametrize("written", ["", "s", "1", "1.5s", "-1s", "1 fortnight", "1 ss", "1s 5ms", True, 1.5, None])
-def test_an_unreadable_text_is_refused_with_its_value(written: object) -> None:
+def test_an_invalid_duration_is_refused_with_its_value(written: object) -> None:
     with pytest.raises(DurationError) as refused:
         duration_ms(written, "checkpoint interval")  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ def test_an_unreadable_text_is_refused_with_its_value(written: object) -> None:
 
 
 @pytest.mark.parametrize("written", [-1, timedelta(seconds=-1), timedelta(microseconds=1)])
-def test_a_duration_is_a_whole_number_of_milliseconds_from_zero(written: Duration) -> None:
+def test_a_duration_is_a_nonnegative_integer_of_milliseconds(written: Duration) -> None:
     with pytest.raises(DurationError):
         duration_ms(written)
 
@@ -53,7 +53,7 @@ def test_a_duration_may_be_negative_if_allowed(written: Duration, ms: int) -> No
     assert signed_duration_ms(written) == ms
 
 
-def test_zero_is_refused_if_a_positive_duration_is_needed() -> None:
+def test_zero_is_refused_if_a_positive_duration_is_required() -> None:
     with pytest.raises(DurationError, match="must be longer than 0 ms"):
         positive_duration_ms("0s")
 
@@ -61,5 +61,5 @@ def test_zero_is_refused_if_a_positive_duration_is_needed() -> None:
 @pytest.mark.parametrize(
     ("ms", "text"), [(0, "0 ms"), (999, "999 ms"), (1_234, "1.2 s"), (59_949, "59.9 s"), (185_000, "3 min 5 s")]
 )
-def test_a_duration_is_written_short(ms: int, text: str) -> None:
+def test_a_duration_is_printed_in_its_shortest_form(ms: int, text: str) -> None:
     assert format_ms(ms) == text

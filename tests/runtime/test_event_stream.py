@@ -16,7 +16,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 
-def test_an_actor_may_subscribe(system: SeededSystem) -> None:
+def test_an_actor_can_subscribe(system: SeededSystem) -> None:
     probe = TestProbe(system)
     system.event_stream.subscribe(probe.ref, DeadLetter)
 
@@ -27,7 +27,7 @@ def test_an_actor_may_subscribe(system: SeededSystem) -> None:
     assert letter.recipient == Ref("/user/nobody", 0)
 
 
-def test_an_unsubscribed_actor_gets_no_more_events(system: SeededSystem) -> None:
+def test_an_unsubscribed_actor_receives_no_events(system: SeededSystem) -> None:
     heard: list[object] = []
     system.event_stream.subscribe(heard.append, Say)
     system.event_stream.publish(says("one"))
@@ -38,7 +38,7 @@ def test_an_unsubscribed_actor_gets_no_more_events(system: SeededSystem) -> None
     assert heard == [says("one")]
 
 
-def test_an_event_reaches_a_subscriber_once(system: SeededSystem) -> None:
+def test_a_subscriber_gets_each_event_once(system: SeededSystem) -> None:
     heard: list[object] = []
     system.event_stream.subscribe(heard.append, Say)
 
@@ -60,7 +60,7 @@ def test_unsubscribing_from_a_class_keeps_the_other_subscriptions(system: Seeded
     assert heard == [unhandled]
 
 
-def test_the_subscription_of_an_actor_ends_with_it(system: SeededSystem) -> None:
+def test_a_subscription_ends_with_its_actor(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     subscriber = system.spawn(scripted_actor([]), "a")
@@ -72,7 +72,7 @@ def test_the_subscription_of_an_actor_ends_with_it(system: SeededSystem) -> None
     assert letters == []
 
 
-def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
+def test_a_failing_subscriber_does_not_affect_the_others(system: SeededSystem) -> None:
     heard: list[object] = []
     system.event_stream.subscribe(lambda _: 1 / 0, Say)
     system.event_stream.subscribe(heard.append, Say)
@@ -82,7 +82,7 @@ def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
     assert heard == [says("one")]
 
 
-def test_messages_without_a_handler_are_reported(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_unhandled_messages_are_published(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
     ref = system.spawn(scripted_actor([]), "a")
@@ -97,7 +97,7 @@ def test_messages_without_a_handler_are_reported(system: SeededSystem, caplog: p
     assert caplog.messages == [text, f"{text} (the same 2 times)"]
 
 
-def test_sending_never_kills_the_sender(system: SeededSystem) -> None:
+def test_sending_to_any_ref_never_raises_in_the_sender(system: SeededSystem) -> None:
     log: list[str] = []
     dead = system.spawn(scripted_actor([]), "dead")
     dead.stop()
@@ -110,7 +110,7 @@ def test_sending_never_kills_the_sender(system: SeededSystem) -> None:
     assert log == ["s start", "s go", "s on"]
 
 
-def test_the_log_of_dead_letters_does_not_flood(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_dead_letter_log_is_rate_limited(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "flykka.runtime")
     nobody = system.dead_ref("/user/nobody")
 
@@ -137,7 +137,7 @@ def test_a_message_refused_by_the_codec_fails_the_sender(system: SeededSystem) -
         receiver.tell(Say(text=1))  # type: ignore[arg-type]
 
 
-def test_refs_in_messages_come_out_alive(system: SeededSystem) -> None:
+def test_refs_in_messages_are_decoded_as_live_refs(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
 
     wired = system.wire(Terminated(ref=ref))

@@ -1,4 +1,4 @@
-"""Forwarded messages keep their sender, and a forwarded ask may fail."""
+"""Forwarded messages keep their sender, and failures of a forwarded ask reach the asker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def forwarder_to(system: SeededSystem, target: Ref) -> ActorRef:
     return system.spawn(Props(Forwarder, target), "forwarder")
 
 
-def test_the_recipient_sees_the_first_sender(system: SeededSystem) -> None:
+def test_the_recipient_sees_the_original_sender(system: SeededSystem) -> None:
     probe = TestProbe(system)
     forwarder = forwarder_to(system, probe.ref)
     system.spawn(scripted_actor([], {"go": lambda context: forwarder.tell(says("hello"))}), "origin").tell(says("go"))
@@ -49,20 +49,20 @@ def test_the_recipient_sees_the_first_sender(system: SeededSystem) -> None:
     assert probe.last_sender == system.find("/user/origin")
 
 
-def test_an_asker_of_the_forwarder_gets_the_recipients_reply(system: SeededSystem) -> None:
+def test_a_forwarded_ask_is_answered_by_the_recipient(system: SeededSystem) -> None:
     recipient = system.spawn(scripted_actor([], {"q": replies}), "recipient")
 
     assert forwarder_to(system, recipient).ask(says("q")) == says("reply")
 
 
-def test_an_asker_of_the_forwarder_gets_the_recipients_failure(system: SeededSystem) -> None:
+def test_a_forwarded_ask_fails_with_the_recipients_failure(system: SeededSystem) -> None:
     recipient = system.spawn(scripted_actor([], {"fail": fails}), "recipient")
 
     with pytest.raises(AskFailedError, match="as scripted"):
         forwarder_to(system, recipient).ask(says("fail"))
 
 
-def test_an_asker_of_the_forwarder_is_notified_of_a_missing_recipient(system: SeededSystem) -> None:
+def test_a_forwarded_ask_fails_if_the_recipient_does_not_exist(system: SeededSystem) -> None:
     recipient = system.spawn(scripted_actor([]), "recipient")
     forwarder = forwarder_to(system, recipient)
     recipient.stop()

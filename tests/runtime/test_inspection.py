@@ -1,4 +1,4 @@
-"""A system describes its actors without asking them."""
+"""A system is described without sending messages to its actors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_snapshot_lists_the_actors_as_a_tree_in_spawning_order(system: SeededS
     assert snapshot.find("/user/p/q") is None
 
 
-def test_turns_are_counted_and_their_rate_is_that_since_the_last_snapshot(system: SeededSystem) -> None:
+def test_turns_are_counted_with_the_rate_since_the_last_snapshot(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
     system.run_until_idle()
     system.advance(1_000)
@@ -56,14 +56,14 @@ def test_turns_are_counted_and_their_rate_is_that_since_the_last_snapshot(system
     assert of(system, "/user/a").turns_per_second == 0.0
 
 
-def test_the_first_observation_has_the_rate_since_the_beginning(system: SeededSystem) -> None:
+def test_the_first_snapshot_has_the_rate_since_the_start(system: SeededSystem) -> None:
     system.spawn(scripted_actor([]), "a").tell(says("x"))
     system.advance(4_000)
 
     assert of(system, "/user/a").turns_per_second == 0.5
 
 
-def test_turns_are_counted_on_threads_too(threaded: ActorSystem) -> None:
+def test_turns_are_counted_on_threads(threaded: ActorSystem) -> None:
     ref = threaded.spawn(scripted_actor([], {"q": replies}), "a")
     for _ in range(500):
         ref.tell(says("x"))
@@ -75,11 +75,11 @@ def test_turns_are_counted_on_threads_too(threaded: ActorSystem) -> None:
     threaded.terminate().wait(timeout=5)
 
     cell = ref.actor_inbox.owner
-    # Create, 500 words, a question, the stop.
+    # 1 creation, 500 words, 1 question, 1 stop.
     assert getattr(cell, "turns") == 503  # noqa: B009 - the owner of a mailbox need not be a cell.
 
 
-def test_restarts_and_the_last_failure(system: SeededSystem) -> None:
+def test_a_snapshot_contains_restarts_and_the_last_failure(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([], {"fail": fails}), "a")
     system.advance(500)
     assert (of(system, "/user/a").restarts, of(system, "/user/a").last_failure) == (0, None)
@@ -94,7 +94,7 @@ def test_restarts_and_the_last_failure(system: SeededSystem) -> None:
     assert actor.last_failure.message == "as scripted"
 
 
-def test_an_actor_that_waits_for_its_restart_shows_its_waiting_messages(system: SeededSystem) -> None:
+def test_a_snapshot_contains_queued_messages_of_an_actor_in_backoff(system: SeededSystem) -> None:
     child = scripted_actor([], {"fail": fails})
     strategy = OneForOne(backoff=Backoff(min_backoff="1s", random_factor=0))
     system.spawn(scripted_actor([], {"start": lambda context: context.spawn(child, "c")}, strategy), "p")
@@ -168,7 +168,7 @@ def picture(system: SeededSystem) -> str:
     return str(system.tree())
 
 
-def test_the_picture_as_plain_text(system: SeededSystem) -> None:
+def test_a_snapshot_is_printed_as_plain_text(system: SeededSystem) -> None:
     family = scripted_actor([], {"start": lambda context: context.spawn(scripted_actor([], {"fail": fails}), "child")})
     system.spawn(family, "parent")
     system.spawn(scripted_actor([]).with_dispatcher("pinned"), "pin")
@@ -185,7 +185,7 @@ def test_the_picture_as_plain_text(system: SeededSystem) -> None:
     assert repr(system.tree()).startswith("seeded  3 actors")
 
 
-def test_many_children_are_cut_short(system: SeededSystem) -> None:
+def test_a_long_list_of_children_is_truncated(system: SeededSystem) -> None:
     for number in range(1_010):
         system.spawn(scripted_actor([]), f"a{number}")
 
@@ -196,7 +196,7 @@ def test_many_children_are_cut_short(system: SeededSystem) -> None:
     assert lines[3] == "└── … 1,008 more"
 
 
-def test_the_picture_as_html_is_escaped(system: SeededSystem) -> None:
+def test_a_snapshot_is_rendered_as_escaped_html(system: SeededSystem) -> None:
     def markup(_context: object) -> None:
         raise ValueError("<b>[bold]no[/bold]</b>\nsecond line")
 

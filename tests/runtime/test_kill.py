@@ -17,7 +17,7 @@ from tests.runtime.scripted_actors import Say, in_turn, says, scripted_actor
 
 
 class Resource:
-    """Counts how often it is closed."""
+    """Counts how often it was closed."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -41,7 +41,7 @@ def test_a_kill_ends_the_whole_subtree_without_a_hook(system: SeededSystem) -> N
     assert not ref.is_alive()
 
 
-def test_outside_watchers_are_notified_once_and_inside_watchers_are_dead(system: SeededSystem) -> None:
+def test_only_watchers_outside_the_killed_subtree_are_notified(system: SeededSystem) -> None:
     log: list[str] = []
     inside = scripted_actor(log, {"start": lambda context: context.watch(context.parent)})
     ref = system.spawn(scripted_actor([], {"start": lambda context: context.spawn(inside, "c")}), "p")
@@ -55,7 +55,7 @@ def test_outside_watchers_are_notified_once_and_inside_watchers_are_dead(system:
     assert sorted(log) == ["c start", "w sees the end of /user/p", "w start"]
 
 
-def test_waiting_messages_become_dead_letters_and_waiting_asks_fail(system: SeededSystem) -> None:
+def test_queued_messages_of_a_killed_actor_become_dead_letters_and_asks_fail(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     ref = system.spawn(scripted_actor([]), "a")
@@ -82,7 +82,7 @@ def test_the_name_of_a_killed_actor_is_free_at_once(system: SeededSystem) -> Non
     assert again.is_alive()
 
 
-def test_a_kill_of_an_earlier_incarnation_harms_no_one(system: SeededSystem) -> None:
+def test_killing_a_ref_of_an_earlier_incarnation_has_no_effect(system: SeededSystem) -> None:
     first = system.spawn(scripted_actor([]), "a")
     first.stop()
     second = system.spawn(scripted_actor([]), "a")
@@ -113,7 +113,7 @@ def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSy
     assert resource.closed == 1
 
 
-def test_a_parent_that_waits_for_a_child_resumes_when_the_child_is_killed(threaded: ActorSystem) -> None:
+def test_a_waiting_parent_resumes_when_its_child_is_killed(threaded: ActorSystem) -> None:
     stuck, free = threading.Event(), threading.Event()
     child = scripted_actor([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher(
         "pinned"
@@ -176,7 +176,7 @@ def test_a_resource_is_closed_before_watchers_are_notified(system: SeededSystem)
     assert seen == [1]
 
 
-def test_a_kill_is_placed_by_message(system: SeededSystem) -> None:
+def test_a_kill_can_be_planned_by_a_message(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(scripted_actor(log), "a")
     plan = kill_when(system, "/user/a", lambda recipient, message: message == says("x"), count=2)
@@ -189,7 +189,7 @@ def test_a_kill_is_placed_by_message(system: SeededSystem) -> None:
     assert plan.done
 
 
-def test_a_killed_bystander_takes_no_turn_while_the_message_is_handled(system: SeededSystem) -> None:
+def test_an_actor_killed_by_a_planned_message_to_another_takes_no_turn(system: SeededSystem) -> None:
     log: list[str] = []
     system.spawn(scripted_actor(log), "victim")
     receiver = system.spawn(scripted_actor(log), "r")
@@ -221,7 +221,7 @@ def test_a_kill_is_published_to_the_event_stream(system: SeededSystem) -> None:
     assert ends == [ActorTerminated(ref=ref, reason=EndReason.KILLED)]
 
 
-def test_a_turn_in_flight_on_another_thread_is_not_heard(threaded: ActorSystem) -> None:
+def test_messages_of_a_killed_turn_on_another_thread_are_dropped(threaded: ActorSystem) -> None:
     begun, go_on, over = threading.Event(), threading.Event(), threading.Event()
     probe = TestProbe(threaded)
 

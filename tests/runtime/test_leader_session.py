@@ -1,4 +1,4 @@
-"""Fencing: messages of a former leader reach no handler."""
+"""Fencing: messages of a former leader do not reach a handler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runtime.scripted_actors import fails, says, scripted_actor
 NOW, BEFORE = LeaderSessionId("now"), LeaderSessionId("before")
 
 
-def test_only_accepted_sessions_are_heard_and_plain_messages_pass(system: SeededSystem) -> None:
+def test_only_messages_of_accepted_sessions_and_plain_messages_are_handled(system: SeededSystem) -> None:
     log: list[str] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
@@ -43,7 +43,7 @@ def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
     assert log == ["a start", "a change"]
 
 
-def test_a_restart_forgets_accepted_sessions(system: SeededSystem) -> None:
+def test_a_restart_clears_the_accepted_sessions(system: SeededSystem) -> None:
     log: list[str] = []
     script = {"start": lambda context: context.accept_session(NOW), "fail": fails}
     ref = system.spawn(scripted_actor(log, script), "a")

@@ -1,4 +1,4 @@
-"""Mailboxes with priorities, with a lane for control messages, and each kind of mailbox on threads."""
+"""Priority mailboxes, control-aware mailboxes, and every mailbox type on threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 @message("test.numbered")
 class Numbered(Message):
-    """test -> listener: the `number`-th message of this sender."""
+    """test -> listener: the `number`-th message from this sender."""
 
     teller: int
     number: int
@@ -46,14 +46,14 @@ def test_an_invalid_mailbox_is_refused_by_its_props() -> None:
         scripted_actor([]).with_mailbox("bounded")  # type: ignore[arg-type]
 
 
-def test_a_mailbox_stays_with_its_props() -> None:
+def test_props_keep_mailbox_dispatcher_and_stash_capacity() -> None:
     props = scripted_actor([]).with_mailbox(UnboundedMailbox()).with_dispatcher("pinned").with_stash_capacity(3)
 
     assert (props.mailbox, props.dispatcher, props.stash_capacity) == (UnboundedMailbox(), "pinned", 3)
     assert scripted_actor([]).mailbox is None
 
 
-# Urgency
+# Priority mailbox
 
 
 def urgency(message: Message) -> int:
@@ -61,7 +61,7 @@ def urgency(message: Message) -> int:
     return int(text[0]) if text[:1].isdigit() else 5
 
 
-def test_the_lowest_number_comes_first_and_equals_keep_their_order(system: SeededSystem) -> None:
+def test_the_lowest_number_comes_first_and_equal_numbers_keep_their_order(system: SeededSystem) -> None:
     log: list[str] = []
     ref = listener(system, StablePriorityMailbox(urgency), log)
 
@@ -73,7 +73,7 @@ def test_the_lowest_number_comes_first_and_equals_keep_their_order(system: Seede
 
 
 @pytest.mark.parametrize("broken", [lambda message: 1 // 0, lambda message: 0.5, lambda message: None])
-def test_a_broken_priority_is_a_failure_of_the_actor_whose_mailbox_it_is(system: SeededSystem, broken: object) -> None:
+def test_a_failing_priority_function_fails_the_actor_of_the_mailbox(system: SeededSystem, broken: object) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     log: list[str] = []
@@ -93,7 +93,7 @@ def test_a_broken_priority_is_a_failure_of_the_actor_whose_mailbox_it_is(system:
         reply.get()
 
 
-def test_a_message_without_priority_is_a_dead_letter_if_its_actor_stops_first(system: SeededSystem) -> None:
+def test_a_message_without_a_valid_priority_is_dead_after_a_stop(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = listener(system, StablePriorityMailbox(lambda message: 1 // 0), [])
     system.run_until_idle()
@@ -107,10 +107,10 @@ def test_a_message_without_priority_is_a_dead_letter_if_its_actor_stops_first(sy
         reply.get()
 
 
-# Control
+# Control-aware mailbox
 
 
-def test_control_messages_overtake_and_both_lanes_keep_their_order(system: SeededSystem) -> None:
+def test_control_messages_overtake_others_and_each_lane_keeps_its_order(system: SeededSystem) -> None:
     log: list[str] = []
     ref = listener(system, ControlAwareMailbox(), log)
 
@@ -121,7 +121,7 @@ def test_control_messages_overtake_and_both_lanes_keep_their_order(system: Seede
     assert log == ["A", "B", "C", "a", "b", "c"]
 
 
-def test_a_control_message_is_one_in_its_leaders_wrapping_too(system: SeededSystem) -> None:
+def test_a_control_message_overtakes_within_a_leader_session_wrapper(system: SeededSystem) -> None:
     log: list[str] = []
     session = LeaderSessionId("s")
     ref = listener(system, ControlAwareMailbox(), log, {"accept": lambda context: context.accept_session(session)})
@@ -135,7 +135,7 @@ def test_a_control_message_is_one_in_its_leaders_wrapping_too(system: SeededSyst
     assert log == ["accept", "B", "a"]
 
 
-def test_a_control_message_is_like_any_other_elsewhere(system: SeededSystem) -> None:
+def test_a_control_message_has_no_precedence_in_other_mailboxes(system: SeededSystem) -> None:
     log: list[str] = []
     ref = listener(system, UnboundedMailbox(), log)
 
@@ -173,7 +173,7 @@ class Counting(Actor):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__ + getattr(kind, "overflow", ""))
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_on_threads_each_message_is_handled_or_lost_once_and_each_ask_ends(kind: MailboxType, end: str) -> None:
+def test_on_threads_each_message_is_handled_or_lost_exactly_once(kind: MailboxType, end: str) -> None:
     heard: dict[int, list[int]] = {teller: [] for teller in range(3)}
     lost: dict[int, list[int]] = {teller: [] for teller in range(3)}
     replies: list[Future[Message]] = []
@@ -206,7 +206,7 @@ def test_on_threads_each_message_is_handled_or_lost_once_and_each_ask_ends(kind:
         assert sorted([*heard[teller], *lost[teller]]) == list(range(100))
     for reply in replies:
         try:
-            answer = reply.get(timeout=60)  # A killed turn may end after the system has terminated.
+            answer = reply.get(timeout=60)  # The turn of a killed actor may end after the system has terminated.
         except (ActorDeadError, MailboxOverflowError):
             continue
         assert isinstance(answer, Numbered)

@@ -1,4 +1,4 @@
-"""Random trees of actors with the events of two hundred seeds, and on real threads."""
+"""Random actor trees with the events of two hundred seeds, and on real threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDS_ON_THREADS = 30
 
 
 def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> LawRecords:
-    """Run one model from start to end: about two thousand steps, and more within turns that wait."""
+    """Run one model completely. It performs about two thousand steps, and further steps within turns that wait."""
     records = LawRecords(seed)
     dice = records.dice
     system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)
@@ -63,10 +63,10 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> LawR
     "seed",
     [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(QUICK_SEEDS, SEEDS))],
 )
-def test_the_laws_hold_in_any_order(seed: int) -> None:
+def test_the_laws_of_the_kernel_hold_in_any_order(seed: int) -> None:
     records = play(seed)
 
-    again = f"python -m pytest 'tests/runtime/test_model.py::test_the_laws_hold_in_any_order[{seed}]'"
+    again = f"python -m pytest 'tests/runtime/test_model.py::test_the_laws_of_the_kernel_hold_in_any_order[{seed}]'"
     assert not records.broken, f"seed {seed}; again: {again}"
 
 
@@ -79,7 +79,7 @@ def test_the_same_seed_generates_the_same_model_run(seed: int) -> None:
 
 
 class Witness(Recorder):
-    """A recorder that checks its input."""
+    """A recorder that checks the records that it gets."""
 
     def __init__(self) -> None:
         self.sent: Counter[int] = Counter()
@@ -126,7 +126,7 @@ class Witness(Recorder):
 @pytest.mark.parametrize(
     "seed", [SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(SEEDS + 1, SEEDS + 5))]
 )
-def test_a_record_contains_everything_that_turns_send(seed: int) -> None:
+def test_a_trace_contains_everything_that_turns_send(seed: int) -> None:
     witness = Witness()
 
     records = play(seed, recorder=witness)
@@ -165,7 +165,7 @@ def test_the_laws_of_the_kernel_hold_on_threads(seed: int) -> None:
             for _ in range(8):
                 speak = records.tell if records.dice.random() < 0.8 else records.ask
                 speak(records.someone(), None, records.dice.randrange(8))
-            # Not faster than they are handled: an ask from outside is answered after all earlier messages.
+            # Each ask from outside is answered after all earlier messages, which limits the rate of sending.
             records.ask_and_wait(records.someone())
 
     speakers = [threading.Thread(target=speaks, name=f"speaker {number}") for number in range(2)]

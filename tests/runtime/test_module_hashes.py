@@ -9,11 +9,11 @@ PACKAGE = flykka.runtime.trace.file.__name__
 MODULE = flykka.runtime.trace.file.reader.__name__
 
 
-def test_the_hash_of_a_package_is_the_same_from_each_of_its_modules() -> None:
+def test_the_hash_of_a_package_is_equal_from_each_of_its_modules() -> None:
     assert module_hashes(PACKAGE)[PACKAGE] == module_hashes(MODULE)[PACKAGE]
 
 
-def test_a_module_has_its_own_hash_in_addition_to_its_packages() -> None:
+def test_a_module_has_a_hash_in_addition_to_its_packages() -> None:
     hashes = module_hashes(MODULE)
 
     assert hashes.keys() == {MODULE, PACKAGE}

@@ -1,4 +1,4 @@
-"""Traces with valid checksums and mutated content are read, or refused with the documented exit code."""
+"""Traces with valid checksums and mutated content are either read or refused with the documented exit code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CODES = {0, 1, 2}
 
 
 def command(*words: str) -> Callable[[Path], object]:
-    """Run the command line on a trace."""
+    """Return a function that runs this command on a trace."""
 
     def run(path: Path) -> int:
         out, err = StringIO(), StringIO()
@@ -82,9 +82,7 @@ COMMANDS = [
 
 
 def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) -> Counter[str]:
-    """The number of mutated traces for each outcome: read, or refused by an error. A fraction of them is read by
-    commands.
-    """
+    """Count the mutated traces by outcome: read, or refused with an error. Some are also read by CLI commands."""
     random, outcomes = Random(seed), Counter[str]()
     weights, mutators = zip(*_bases(folder, seed), strict=True)
     for number in range(count):
@@ -163,7 +161,6 @@ SOUND: dict[str, object] = {
 
 
 def columns(**changed: object) -> tuple[object, ...]:
-    """The columns of one turn."""
     return tuple({**SOUND, **changed}.values())
 
 

@@ -1,4 +1,4 @@
-"""Messages and actors declared in notebook cells, which are executed repeatedly."""
+"""Message and actor classes that are declared in notebook cells, which are executed repeatedly."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
         yield made
 
 
-def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: ActorSystem) -> None:
+def test_repeated_notebook_cells_work_as_the_first_time(run_cell: Run, system: ActorSystem) -> None:
     for name in ("first", "second"):
         for cell in (MESSAGES, ENVELOPE, ACTOR):
             cells = run_cell(cell)
@@ -77,7 +77,9 @@ def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: 
 @pytest.mark.parametrize(
     "again", [(MESSAGES, ENVELOPE), (MESSAGES,)], ids=["all messages", "without those that build on the cell"]
 )
-def test_an_older_actor_handles_redeclared_messages(run_cell: Run, system: ActorSystem, again: tuple[str, ...]) -> None:
+def test_an_existing_actor_handles_messages_of_a_redeclared_class(
+    run_cell: Run, system: ActorSystem, again: tuple[str, ...]
+) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
         cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")
@@ -91,7 +93,7 @@ def test_an_older_actor_handles_redeclared_messages(run_cell: Run, system: Actor
     assert counter.ask(cells.TellTotal()) == cells.Total(number=7)
 
 
-def test_a_living_actor_keeps_its_name_until_it_is_stopped(run_cell: Run, system: ActorSystem) -> None:
+def test_a_living_actor_occupies_its_name_until_it_is_stopped(run_cell: Run, system: ActorSystem) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
         cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")

@@ -1,4 +1,4 @@
-"""Actors with every kind of mailbox stash, become, fail and die at random: each message is handled once."""
+"""Actors of every mailbox type stash, change behaviour, fail and end at random; each message is handled once."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Worker(Actor):
             try:
                 self.context.stash()
             except StashOverflowError:
-                self.done[token] += 1  # Its failure: this was its turn.
+                self.done[token] += 1  # The failing task was handled in this turn.
                 raise
             return
         self.done[token] += 1

@@ -1,4 +1,4 @@
-"""Files of a checkpoint get the read permissions of the folder that they are written into."""
+"""Files of a checkpoint get the read permissions of the folder into which they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_folders_below_a_private_one_are_private_and_so_are_their_files(tmp_path: Path) -> None:
+def test_folders_and_files_below_a_private_folder_are_private(tmp_path: Path) -> None:
     job = tmp_path / "above" / "job"
     state = job / "shared" / "state"
     before = os.umask(0o022)

@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it survives failures of turns, and ends with its actor."""
+"""The thread of a pinned actor is started by Pykka, survives failures of turns, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.runtime.scripted_actors import fails, in_turn, replies, says, scripte
 
 
 def thread_of(ref: ActorRef) -> threading.Thread:
-    """The thread of a pinned actor that has taken a turn."""
+    """Return the thread of a pinned actor that has taken a turn."""
     (thread,) = [thread for thread in threading.enumerate() if thread.name == f"flykka-pinned-{ref}"]
     return thread
 
 
-def started(system: ActorSystem, props: Props) -> ActorRef:
+def start_actor(system: ActorSystem, props: Props) -> ActorRef:
     ref = system.spawn(props.with_dispatcher("pinned"), "a")
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
     return ref
@@ -39,15 +39,15 @@ def assert_ends(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def test_a_pinned_actor_is_a_pykka_threading_actor_if_there_are_threads() -> None:
+def test_a_pinned_actor_on_threads_is_a_pykka_threading_actor() -> None:
     pinned = scripted_actor([]).with_dispatcher("pinned")
     with ActorSystem("threads") as threaded, SeededSystem(1) as seeded:
         assert isinstance(threaded.spawn(pinned, "a").actor_inbox.owner, pykka.ThreadingActor)
         assert type(seeded.spawn(pinned, "a").actor_inbox.owner) is Cell
 
 
-def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+def test_a_stop_ends_the_thread(threaded: ActorSystem) -> None:
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     ref.stop(timeout=LONG_ENOUGH)
@@ -56,8 +56,8 @@ def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
-def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+def test_a_kill_ends_an_idle_thread(threaded: ActorSystem) -> None:
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     threaded.kill(ref)
@@ -66,9 +66,9 @@ def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
-def test_a_kill_ends_the_thread_after_the_turn_that_it_is_in(threaded: ActorSystem) -> None:
+def test_a_kill_ends_the_thread_after_its_current_turn(threaded: ActorSystem) -> None:
     gate = Gate()
-    ref = started(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
     thread = thread_of(ref)
     ref.tell(says("hold"))
     gate.wait_reached()
@@ -84,7 +84,7 @@ def test_a_kill_ends_the_thread_after_the_turn_that_it_is_in(threaded: ActorSyst
 def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     threads: list[threading.Thread] = []
     script = {"r": in_turn(lambda _: threads.append(threading.current_thread()), replies), "fail": fails}
-    ref = started(threaded, scripted_actor([], script))
+    ref = start_actor(threaded, scripted_actor([], script))
 
     ref.tell(says("fail"))
     ref.ask(says("r"), timeout=LONG_ENOUGH)
@@ -92,14 +92,14 @@ def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     assert threads[0] is threads[1]
 
 
-def test_the_thread_of_a_pinned_actor_survives_an_error_of_the_kernel(
+def test_the_thread_of_a_pinned_actor_survives_a_kernel_error(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     with monkeypatch.context() as broken:
         reached = Gate()
 
-        def fail(_cell: PinnedCell, _told: object) -> None:
+        def fail(_cell: PinnedCell, _message: object) -> None:
             reached.hold()
             raise SystemExit(1)
 
@@ -127,7 +127,7 @@ class FailingOnce(deque[Entry]):
 def test_the_thread_of_a_pinned_actor_survives_a_failing_queue(
     threaded: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ref = started(threaded, scripted_actor([], {"r": replies}))
+    ref = start_actor(threaded, scripted_actor([], {"r": replies}))
     ref.actor_inbox.messages = FailingOnce()
 
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
@@ -139,7 +139,7 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
     unhandled: list[object] = []
     with ActorSystem("threads") as system:
         system.event_stream.subscribe(lambda event: unhandled.append(event.message), UnhandledMessage)
-        ref = started(system, scripted_actor([], {"r": replies}))
+        ref = start_actor(system, scripted_actor([], {"r": replies}))
 
         ref.tell(theirs)  # type: ignore[arg-type]  # No message of ours.
 
@@ -148,13 +148,13 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
 
 
 class Heavy:
-    """A message that supports weak references."""
+    """A message class that supports weak references."""
 
 
-def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:
+def test_an_idle_thread_keeps_no_message_in_memory() -> None:
     forgotten = threading.Event()
     with ActorSystem("threads") as system:
-        ref = started(system, scripted_actor([], {"r": replies}))
+        ref = start_actor(system, scripted_actor([], {"r": replies}))
         heavy = Heavy()
         weakref.finalize(heavy, forgotten.set)
         ref.tell(heavy)  # type: ignore[arg-type]

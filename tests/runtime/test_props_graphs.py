@@ -1,4 +1,4 @@
-"""Props consist of names and plain values only."""
+"""Props are encoded as names and plain values only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def text(*args: Any, **kwargs: Any) -> str:
     ],
     ids=repr,
 )
-def test_known_types_are_described_by_their_form(item: object, expected: str) -> None:
+def test_known_types_are_described_by_their_values(item: object, expected: str) -> None:
     assert text(item) == f"({expected})"
     assert text(name=item) == f"(name={expected})"
 
@@ -95,7 +95,7 @@ def test_a_self_referencing_value_is_described_once() -> None:
     assert text(endless).startswith("(list(tuple(list(")
 
 
-def test_packed_props_do_not_follow_later_changes() -> None:
+def test_packed_props_do_not_reflect_later_changes() -> None:
     words = ["now"]
     packed = pack_props(Props(Worker, words))
     words.append("later")
@@ -106,7 +106,7 @@ def test_packed_props_do_not_follow_later_changes() -> None:
 
 @dataclass(frozen=True)
 class Plant:
-    """Holds something."""
+    """Has one attribute."""
 
     engine: object
 
@@ -120,7 +120,7 @@ def test_classes_with_unique_names_are_found_in_any_module() -> None:
     assert classes_of(packed, "engine", owners="elsewhere.") == []
 
 
-def test_equal_sets_make_equal_graphs() -> None:
+def test_equal_sets_are_packed_into_equal_graphs() -> None:
     names = [f"name-{number}" for number in range(50)]
 
     assert pack_props(Props(Worker, set(names))) == pack_props(Props(Worker, {*names[::-1]}))
@@ -138,7 +138,7 @@ class Grumpy:
         return super().__getattribute__(name)
 
 
-def test_an_argument_that_cannot_be_inspected_leaves_no_graph() -> None:
+def test_an_argument_that_cannot_be_inspected_yields_no_graph() -> None:
     grumpy = object.__new__(Grumpy)
 
     assert pack_props(Props(Worker, grumpy)) is None

@@ -1,4 +1,4 @@
-"""Names of Pykka's API on a kernel actor: each works as in Pykka, or its error names the replacement."""
+"""Names of Pykka's API on a kernel actor: each works as in Pykka, or raises an error that names the replacement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.runtime.scripted_actors import Say, ScriptedActor, replies, says, scr
 
 
 class Parrot(ScriptedActor):
-    """A class of its own, so that Pykka's registry can be queried for it."""
+    """A separate actor class, by which Pykka's registry can be queried."""
 
 
 def parrot(log: list[str]) -> Props:
@@ -35,7 +35,7 @@ def parrot(log: list[str]) -> Props:
 
 
 def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
-    """The actors of a class in Pykka's registry, whose signature requires Pykka's own class."""
+    """Return the actors of a class from Pykka's registry, whose type annotations require Pykka's own actor class."""
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
@@ -60,7 +60,7 @@ def test_ask_has_pykkas_signature(threaded: ActorSystem) -> None:
     assert future.get(timeout=5) == says("reply")
 
 
-def test_an_ask_without_reply_is_pykkas_timeout_and_one_of_the_dead_pykkas_error(system: SeededSystem) -> None:
+def test_ask_raises_pykkas_timeout_or_actor_dead_error(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(pykka.Timeout) as late:
@@ -73,7 +73,7 @@ def test_an_ask_without_reply_is_pykkas_timeout_and_one_of_the_dead_pykkas_error
     assert isinstance(dead.value, ActorDeadError)
 
 
-def test_futures_can_be_mapped_filtered_reduced_and_joined(system: SeededSystem) -> None:
+def test_futures_support_map_filter_reduce_and_join(system: SeededSystem) -> None:
     ref = system.spawn(parrot([]), "a")
 
     def text() -> Future[str]:
@@ -113,7 +113,7 @@ def test_the_registry_finds_actors_by_class_by_name_and_by_urn(threaded: ActorSy
     assert pykka.ActorRegistry.get_by_urn(one.actor_urn) is None
 
 
-def test_an_actor_made_by_a_function_is_found_as_an_actor(system: SeededSystem) -> None:
+def test_an_actor_spawned_by_a_factory_function_is_found_as_actor(system: SeededSystem) -> None:
     ref = system.spawn(Props(lambda: Parrot([], {}, DEFAULT_STRATEGY)), "a")
 
     assert ref.actor_class is Actor
@@ -149,14 +149,14 @@ def test_a_proxy_is_refused_with_the_alternative(system: SeededSystem) -> None:
 
 
 class Returns(Actor):
-    """Replies as a Pykka actor does."""
+    """Returns its reply from the handler, as a Pykka actor does."""
 
     def handle_message(self, message: Message) -> None:
         return "the reply"  # type: ignore[return-value]  # What this is about.
 
 
 class ReturnsLater(Actor):
-    """Like `Returns`, in a coroutine."""
+    """Like `Returns`, but in a coroutine."""
 
     async def handle_message(self, message: Message) -> None:
         await self.context.sleep("1s")
@@ -176,7 +176,7 @@ def test_a_handler_that_returns_a_reply_fails_with_advice(system: SeededSystem, 
     )
 
 
-def test_a_coroutine_returned_outside_an_event_loop_is_refused_with_advice(system: SeededSystem) -> None:
+def test_a_coroutine_returned_without_an_event_loop_is_refused_with_advice(system: SeededSystem) -> None:
     class Hands(Actor):
         def handle_message(self, message: Message) -> Awaitable[None]:
             return self._handle()
@@ -201,7 +201,7 @@ def test_the_return_value_of_a_handler_is_ignored(system: SeededSystem, actor: t
     assert failed == []
 
 
-def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) -> None:
+def test_a_handler_that_has_replied_may_return_a_value(system: SeededSystem) -> None:
     class Both(Actor):
         def handle_message(self, message: Message) -> None:
             replies(self.context)
@@ -213,7 +213,7 @@ def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) ->
     assert ref.ask(says("question")) == says("reply")
 
 
-def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
+def test_an_actor_that_overrides_pykkas_loop_is_refused() -> None:
     with pytest.raises(
         TypeError, match=r"Late\.on_receive is Pykka's way: kernel actors handle messages in handle_message"
     ):
@@ -248,7 +248,7 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 
 
 @pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
-def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
+def test_a_class_that_is_not_a_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
     ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is not a message: declare its class"):

@@ -1,4 +1,4 @@
-"""The queue of ready actors between producers and waiting consumers loses no actor."""
+"""The queue of ready actors loses no actor between producers and waiting consumers."""
 
 from __future__ import annotations
 

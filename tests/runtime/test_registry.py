@@ -1,4 +1,4 @@
-"""Pykka's registry is kept, without its quadratic cost."""
+"""Refs are removed from Pykka's registry in batches, because removal of each single ref has quadratic cost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.scripted_actors import scripted_actor
 
 
-def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unregistering_many_actors_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
-    # The number of live actors decides when to sweep: none of another test may be left.
+    # The number of live actors decides when to sweep, so no actor of another test may be left.
     monkeypatch.setattr(ActorRegistry, "_actor_refs", [])
     refs = [system.spawn(scripted_actor([]), f"a{number}") for number in range(40)]
     before = len(ActorRegistry.get_all())

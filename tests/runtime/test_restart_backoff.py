@@ -1,4 +1,4 @@
-"""Restarts with a delay: its length, events during it, and the hooks of the old instance."""
+"""Restarts with a delay: its length, events during the delay, and the hooks of the old instance."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_new_instance_is_created_after_the_delay(system: SeededSystem) -> No
     assert log == ["c fail", "c stop", "c restart"]
 
 
-def test_messages_sent_meanwhile_wait_in_the_mailbox(system: SeededSystem) -> None:
+def test_messages_sent_during_the_delay_wait_in_the_mailbox(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
@@ -60,7 +60,7 @@ def test_messages_sent_meanwhile_wait_in_the_mailbox(system: SeededSystem) -> No
     assert log[-3:] == ["c restart", "c one", "c two"]
 
 
-def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> None:
+def test_each_delay_doubles_up_to_the_limit(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
     waits: list[int] = []
@@ -103,7 +103,7 @@ def test_the_quiet_period_that_resets_the_backoff_is_configurable(system: Seeded
     assert log == ["c fail", "c stop"]
 
 
-def test_random_numbers_repeat_with_the_seed() -> None:
+def test_the_jitter_of_delays_is_reproducible_with_the_seed() -> None:
     backoff = Backoff(min_backoff=100, max_backoff=100_000, random_factor=0.5)
 
     def waits(seed: int) -> int:
@@ -121,7 +121,7 @@ def test_random_numbers_repeat_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "terminate"])
-def test_a_stop_or_kill_during_the_delay_ends_the_actor(end: str) -> None:
+def test_a_stop_or_kill_during_the_restart_delay_ends_the_actor(end: str) -> None:
     log: list[str] = []
     letters: list[DeadLetter] = []
     system = SeededSystem(3)
@@ -146,7 +146,7 @@ def test_a_stop_or_kill_during_the_delay_ends_the_actor(end: str) -> None:
     assert system.manual_clock.next_due() is None
 
 
-def test_siblings_wait_for_each_other(system: SeededSystem) -> None:
+def test_siblings_that_restart_together_wait_for_the_longest_delay(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, AllForOne(backoff=PLAIN), "a", "b")
 
@@ -157,7 +157,7 @@ def test_siblings_wait_for_each_other(system: SeededSystem) -> None:
     assert sorted(log[-2:]) == ["a restart", "b restart"]
 
 
-def test_a_limit_of_restarts_applies_with_delays_too(system: SeededSystem) -> None:
+def test_the_limit_of_restarts_also_applies_to_delayed_restarts(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN, max_restarts=1), "c")
 
@@ -204,7 +204,7 @@ def test_the_trace_contains_the_delay(tmp_path: Path) -> None:
     assert ended.now_ms == recreate.now_ms + 100
 
 
-def test_on_threads_every_actor_ends_whatever_waits_or_is_killed_meanwhile() -> None:
+def test_on_threads_every_actor_in_backoff_ends() -> None:
     ends: list[Ref] = []
     log: list[str] = []
     chance = random.Random(5)
@@ -231,7 +231,7 @@ def test_on_threads_every_actor_ends_whatever_waits_or_is_killed_meanwhile() -> 
     assert system.cells.living() == []
 
 
-def test_delays_grow_without_end_and_stay_below_the_limit() -> None:
+def test_delays_do_not_overflow_after_very_many_restarts() -> None:
     backoff = Backoff(min_backoff=1, max_backoff="1h", random_factor=0.1)
 
     delays = [backoff.delay_ms(tries, random.Random(tries)) for tries in (0, 10, 100, 10**9)]

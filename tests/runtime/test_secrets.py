@@ -1,4 +1,4 @@
-"""Secrets that are configured by name are masked in failures, logs and traces."""
+"""Secrets in settings with known names are masked in failures, logs and traces."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_secrets_are_masked_in_logs_with_any_handler(name: str) -> None:
     assert SECRET not in written.getvalue()
 
 
-def test_another_programs_log_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_of_other_libraries_are_not_changed(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("shop").warning("the word is %s", SECRET)
 
     assert caplog.messages == [f"the word is {SECRET}"]
 
 
-def test_records_of_dictionaries_are_made_while_logs_are_masked() -> None:
+def test_log_records_can_be_created_from_dictionaries_while_logs_are_masked() -> None:
     record = logging.makeLogRecord({"name": "another", "msg": "hello"})
 
     assert (record.name, record.getMessage()) == ("another", "hello")
@@ -103,7 +103,7 @@ def test_a_trace_contains_no_secrets(tmp_path: Path) -> None:
         ("url", "jdbc:postgresql://shop:hunter2@db/shop", "hunter2"),
     ],
 )
-def test_a_secret_is_known_by_the_name_of_its_setting(name: str, value: str, text: str) -> None:
+def test_a_secret_is_recognised_by_the_name_of_its_setting(name: str, value: str, text: str) -> None:
     secrets = Secrets()
     secrets.remember({name: value})
 

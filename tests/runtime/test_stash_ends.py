@@ -1,4 +1,4 @@
-"""The stash at a restart, at a stop, and during a kill."""
+"""The stash at a restart, a stop and a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.scripted_actors import Say, says
 from tests.runtime.shop import Shop, shop
 
 
-def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) -> None:
+def test_a_restart_returns_the_stash_to_the_mailbox(system: SeededSystem) -> None:
     log: list[str] = []
     born_open = iter([False, True])
 
@@ -61,7 +61,7 @@ def test_stashed_and_queued_messages_become_dead_letters_in_order_at_the_end(sys
         asked.get(timeout=0)
 
 
-def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
+def test_a_killed_actor_cannot_stash_messages(system: SeededSystem) -> None:
     letters = lost_in(system)
 
     def die_and_stash(context: ActorContext) -> None:
@@ -77,7 +77,7 @@ def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
 
 
 class Lethal(Envelope):
-    """A message whose actor is killed while the message is stashed."""
+    """A message whose actor is killed while it is being stashed."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ def test_messages_unstashed_during_a_kill_are_dead_letters(system: SeededSystem)
 
 
 class Undecided(Actor):
-    """Handles, stashes or unstashes at random."""
+    """Handles, stashes or unstashes messages at random."""
 
     def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
         self.seen = seen
@@ -147,16 +147,16 @@ def test_a_kill_at_any_moment_loses_or_duplicates_no_stashed_message(seed: int) 
     seen: list[str] = []
     lost: list[str] = []
     moment = threading.Event()
-    told = [str(number) for number in range(200)]
+    words = [str(number) for number in range(200)]
     with ActorSystem("threads", dispatcher=SharedPool(2, throughput=5)) as system:
         system.event_stream.subscribe(lambda letter: lost.append(letter.message.text), DeadLetter)
         ref = system.spawn(Props(Undecided, seen, moment, seed), "undecided")
-        teller = threading.Thread(target=tell_all, args=(ref, *told))
+        teller = threading.Thread(target=tell_all, args=(ref, *words))
         teller.start()
         assert moment.wait(5)
         system.kill(ref)
         teller.join()
 
-    # The current message at the kill is neither, if it was about to be stashed.
-    assert len(seen) + len(lost) >= len(told) - 1
+    # The current message at the kill is in neither list if it was about to be stashed.
+    assert len(seen) + len(lost) >= len(words) - 1
     assert len({*seen, *lost}) == len(seen) + len(lost)

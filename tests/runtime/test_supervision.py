@@ -46,7 +46,7 @@ def test_resume_keeps_the_instance(system: SeededSystem) -> None:
     assert log == ["c start", "c fail", "c more"]
 
 
-def test_stop_ends_the_child_with_its_last_hook(system: SeededSystem) -> None:
+def test_stop_ends_the_child_after_its_post_stop_hook(system: SeededSystem) -> None:
     log: list[str] = []
     system.spawn(parent_of(log, STOPPING_STRATEGY, "c", kept=[]), "p")
     system.run_until_idle()
@@ -58,7 +58,7 @@ def test_stop_ends_the_child_with_its_last_hook(system: SeededSystem) -> None:
     assert system.find("/user/p/c") is None
 
 
-def test_escalation_fails_the_parent_in_the_childs_place(system: SeededSystem) -> None:
+def test_an_escalated_failure_fails_the_parent(system: SeededSystem) -> None:
     log: list[str] = []
     child = scripted_actor(log, {"fail": fails})
     system.spawn(
@@ -72,7 +72,7 @@ def test_escalation_fails_the_parent_in_the_childs_place(system: SeededSystem) -
     assert log == ["p start", "c start", "c fail", "p stop", "c stop", "p restart"]
 
 
-def test_a_resumed_escalation_resumes_the_child_too(system: SeededSystem) -> None:
+def test_resuming_an_escalated_failure_also_resumes_the_child(system: SeededSystem) -> None:
     log: list[str] = []
     child = scripted_actor(log, {"fail": fails})
     parent = scripted_actor(log, {"start": lambda context: context.spawn(child, "c")}, always(Directive.ESCALATE))
@@ -101,7 +101,7 @@ def test_too_many_restarts_within_the_window_stop_the_child(system: SeededSystem
     assert log[-2:] == ["c fail", "c stop"]
 
 
-def test_the_window_of_restarts_begins_again(system: SeededSystem) -> None:
+def test_restarts_before_the_current_window_are_not_counted(system: SeededSystem) -> None:
     log: list[str] = []
     system.spawn(parent_of(log, OneForOne(max_restarts=1, within_ms=1000), "c", kept=[]), "p")
     system.run_until_idle()
@@ -188,7 +188,7 @@ def test_a_hook_that_raises_during_the_stop_does_not_prevent_it(system: SeededSy
     assert len(failures) == 1
 
 
-def test_a_decider_that_fails_escalates(system: SeededSystem) -> None:
+def test_a_failing_decider_escalates(system: SeededSystem) -> None:
     def undecided(_error: BaseException) -> Directive:
         raise LookupError("no rule")
 

@@ -25,7 +25,7 @@ class Unclosable(FlightRecorder):
 
 
 class Work:
-    """Blocking work that records when it was done."""
+    """Blocking work that records that it was done."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -53,7 +53,7 @@ def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"default_ask_timeout": "5s"}, ValueError),
     ],
 )
-def test_a_refused_system_leaves_no_thread(option: dict[str, Any], error: type[Exception]) -> None:
+def test_a_system_that_fails_to_start_leaves_no_thread(option: dict[str, Any], error: type[Exception]) -> None:
     before = threading.enumerate()
 
     with pytest.raises(error, match=next(iter(option))):
@@ -73,7 +73,7 @@ def test_a_recorder_that_cannot_be_closed_does_not_block_termination(
 
 
 @pytest.mark.parametrize("dispatcher", ["pinned", "loop"])
-def test_an_actor_that_gets_no_thread_is_not_left_registered(
+def test_an_actor_whose_thread_cannot_start_is_not_registered(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
 ) -> None:
     props: Props = scripted_actor([], {"hello": replies}).with_dispatcher(dispatcher)
@@ -88,7 +88,7 @@ def test_an_actor_that_gets_no_thread_is_not_left_registered(
     assert second.ask(says("hello"), timeout=5) == says("reply")
 
 
-def test_work_without_a_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_refused_for_lack_of_threads_is_never_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, refused, accepted = BlockingPool(limit=1), Work(), Work()
 
     with monkeypatch.context() as meanwhile:
@@ -102,7 +102,7 @@ def test_work_without_a_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch
     pool.shutdown()
 
 
-def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem) -> None:
+def test_an_actor_with_a_just_freed_name_is_listed_as_child(threaded: ActorSystem) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -113,5 +113,5 @@ def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem
     finally:
         sys.setswitchinterval(interval)
 
-    # An actor that its parent does not know would outlive it, and its system.
+    # An actor that its parent does not know would outlive its parent and its system.
     assert threaded.terminate().wait(timeout=5)

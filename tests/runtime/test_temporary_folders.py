@@ -80,7 +80,7 @@ def test_the_next_start_removes_only_abandoned_folders() -> None:
     assert theirs.exists()
 
 
-def test_a_folder_that_others_remove_outlives_its_process_until_the_next_start() -> None:
+def test_a_folder_removed_by_other_processes_survives_until_the_next_start() -> None:
     with holder("left") as process:
         left = path_of(process)
         process.communicate("end\n")
@@ -90,7 +90,7 @@ def test_a_folder_that_others_remove_outlives_its_process_until_the_next_start()
         assert not left.exists()
 
 
-def test_a_child_process_removes_nothing_of_its_parent() -> None:
+def test_a_child_process_does_not_remove_its_parents_folders() -> None:
     with TemporaryFolder("kind") as folder:
         child = os.fork()
         if child == 0:
@@ -104,7 +104,7 @@ def test_a_child_process_removes_nothing_of_its_parent() -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "open to others"])
-def test_a_folder_that_is_not_the_users_alone_is_refused(temporary: Path, kind: str) -> None:
+def test_a_folder_accessible_to_other_users_is_refused(temporary: Path, kind: str) -> None:
     folder = temporary / f"flykka-{os.getuid()}"
     if kind == "link":
         (temporary / "elsewhere").mkdir(mode=0o700)
@@ -117,7 +117,7 @@ def test_a_folder_that_is_not_the_users_alone_is_refused(temporary: Path, kind: 
         user_folder()
 
 
-def test_a_symbolic_link_is_not_followed_by_a_file_that_is_written(tmp_path: Path) -> None:
+def test_writing_a_file_does_not_follow_a_symbolic_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "run.trace.inprogress").symlink_to(victim)

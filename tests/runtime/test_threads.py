@@ -1,4 +1,4 @@
-"""Behaviour that needs real threads. Each test waits for events, not for a time."""
+"""Behaviour that needs real threads. Each test waits for events, not for fixed times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.testing.probe import TestProbe
 from tests.runtime.scripted_actors import Say, in_turn, replies, says, scripted_actor
 
 
-def test_messages_of_every_pair_arrive_in_order(threaded: ActorSystem) -> None:
+def test_messages_between_each_pair_of_actors_arrive_in_order(threaded: ActorSystem) -> None:
     log: list[str] = []
     receiver = threaded.spawn(scripted_actor(log, {"sync": replies}), "r")
 
@@ -104,7 +104,7 @@ def test_every_ask_to_an_ending_actor_has_an_outcome(threaded: ActorSystem) -> N
     assert all(outcome == "reply" or "stopped" in outcome for outcome in outcomes)
 
 
-def test_the_slowest_task_of_a_checkpoint_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_termination_timeout_names_the_running_actors(caplog: pytest.LogCaptureFixture) -> None:
     stuck, free = threading.Event(), threading.Event()
     system = ActorSystem("slow")
     script = {"x": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}

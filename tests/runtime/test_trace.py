@@ -1,4 +1,4 @@
-"""The reader reads everything that the recorder wrote, even after a crash or a flipped bit."""
+"""The reader returns everything that the recorder wrote before a crash or a flipped bit."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
     assert fail.failure.message == "as scripted"
 
 
-def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
+def test_timer_messages_are_recorded_as_a_turn_kind_of_their_own(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
         system.spawn(scripted_actor([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
         system.advance(100)
@@ -120,7 +120,7 @@ def test_a_kill_is_recorded_and_no_turn_follows_it(tmp_path: Path) -> None:
         assert all(turn.sequence < kill.sequence for turn in trace if turn.recipient == kill.ref)
 
 
-def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path) -> None:
+def test_a_turn_ended_by_a_kill_is_recorded_with_its_earlier_effects(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
         other = system.spawn(scripted_actor([]), "b")
         script = {
@@ -140,7 +140,7 @@ def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path)
     assert die.sequence < trace.killed[0].sequence
 
 
-def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_ends_only_the_recording(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path)
     with ActorSystem("full", recorder=recorder) as system:
@@ -162,7 +162,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
     assert "was not closed" in truncated.reason
 
 
-def test_stale_sessions_are_visible(tmp_path: Path) -> None:
+def test_messages_of_stale_sessions_are_recorded(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
         ref = system.spawn(scripted_actor([]), "a")
         Gateway(ref, LeaderSessionId("old")).tell(says("x"))
@@ -173,7 +173,7 @@ def test_stale_sessions_are_visible(tmp_path: Path) -> None:
     assert [letter.reason for letter in letters] == ["stale leader session old (accepted: none)"]
 
 
-def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
+def test_equal_seeds_record_equal_traces(tmp_path: Path) -> None:
     def passes_on(context: ActorContext) -> None:
         neighbour = context.random.choice("abcde")
         context.system.actor_selection(f"/user/{neighbour}").tell(says(context.new_id("word")))
@@ -187,7 +187,7 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
     assert one == two
 
 
-def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path) -> None:
+def test_a_message_that_cannot_be_encoded_does_not_lose_its_turn(tmp_path: Path) -> None:
     with ActorSystem("loose", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(scripted_actor([], {"sync": replies}), "a")
         ref.tell(Say(text=1))  # type: ignore[arg-type]
@@ -209,7 +209,7 @@ def test_an_unencodable_value_does_not_lose_the_turn(tmp_path: Path) -> None:
     assert tick.message == says("tick")
 
 
-def test_threads_record_each_actors_turns_in_order(tmp_path: Path) -> None:
+def test_turns_of_each_actor_are_recorded_in_order_on_threads(tmp_path: Path) -> None:
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         refs = [system.spawn(scripted_actor([], {"sync": replies}), f"a{number}") for number in range(4)]
         for number in range(100):

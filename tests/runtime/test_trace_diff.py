@@ -1,4 +1,4 @@
-"""Two traces compared: all differences, the first difference, and ignored ones."""
+"""Comparison of two traces: all differences, the first difference, and ignored differences."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_equal_runs_have_no_difference() -> None:
     assert first_difference(run, run) == Comparison(same=3, actors=2, difference=None)
 
 
-def test_times_and_interleaving_are_no_difference() -> None:
+def test_times_and_interleaving_are_not_differences() -> None:
     left = [turn(1, ALICE, "a", now_ms=10), turn(2, BOB, "b"), turn(3, ALICE, "c")]
     right = [turn(5, BOB, "b"), turn(6, ALICE, "a"), turn(7, ALICE, "c", now_ms=999)]
 
     assert first_difference(left, right).difference is None
 
 
-def test_the_first_turn_with_a_different_message_is_reported_with_its_field() -> None:
+def test_the_first_turn_with_a_different_message_is_reported_with_the_field() -> None:
     left = [turn(1, ALICE, "a"), turn(2, ALICE, "b"), turn(3, ALICE, "c")]
     right = [turn(1, ALICE, "a"), turn(2, ALICE, "x"), turn(3, ALICE, "c")]
 
@@ -119,7 +119,7 @@ def test_a_run_that_lacks_turns_of_an_actor_is_reported() -> None:
     assert sequence_numbers(difference(longer[:1], longer)) == (None, 2)
 
 
-def test_a_turn_that_comes_later_in_the_other_run_is_reported_as_reordered() -> None:
+def test_a_turn_that_is_later_in_the_other_run_is_reordered() -> None:
     left = [turn(1, ALICE, "a"), turn(2, ALICE, "b")]
     right = [turn(1, ALICE, "b"), turn(2, ALICE, "a")]
 
@@ -136,7 +136,7 @@ def test_the_causes_of_both_sides_are_listed_nearest_first() -> None:
     assert [each.turn for each in found.right_causes] == [1]
 
 
-def test_consistently_different_ids_are_no_difference() -> None:
+def test_consistently_renamed_ids_are_not_differences() -> None:
     def run(job: str) -> list[Record]:
         actor = Ref(f"/user/job-{job}", 1)
         return [turn(1, actor, f"begin {job}"), turn(2, ALICE, f"hear of {job}_1", sender=actor)]
@@ -145,7 +145,7 @@ def test_consistently_different_ids_are_no_difference() -> None:
     assert first_difference(run(ONE), run(TWO), renames=False).difference is not None
 
 
-def test_an_id_that_corresponds_to_two_others_is_a_difference() -> None:
+def test_an_id_that_maps_to_two_ids_is_a_difference() -> None:
     left = [turn(1, ALICE, ONE), turn(2, ALICE, ONE)]
     right = [turn(1, ALICE, TWO), turn(2, ALICE, THREE)]
 
@@ -165,7 +165,7 @@ def test_only_requested_parts_are_compared() -> None:
     assert first_difference(left, right, ignored=("text",)).difference is None
 
 
-def test_a_first_difference_is_found_without_reading_on() -> None:
+def test_the_first_difference_is_found_without_reading_all_records() -> None:
     def endless(text: str) -> list[Record]:
         return [turn(1, ALICE, text), *(turn(number, BOB, "on") for number in range(2, 5_000))]
 
@@ -204,7 +204,7 @@ def message(data: bytes) -> Undecoded:
     ],
     ids=str,
 )  # fmt: skip
-def test_values_differ_place_by_place(left: object, right: object, unlike: list[FieldDifference]) -> None:
+def test_values_are_compared_field_by_field(left: object, right: object, unlike: list[FieldDifference]) -> None:
     likeness = ValueComparator(ignored=("*_ms", "incarnation"))
 
     assert list(likeness.differences(left, right)) == unlike

@@ -1,4 +1,4 @@
-"""The record of a turn contains all of its effects, and the inputs that were not messages."""
+"""The record of a turn contains all its effects, and its inputs that are not messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Closes:
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
-    """The recorded effects of a turn of /user/a that performed this action, with another actor at /user/b."""
+    """Return the recorded effects of a turn of /user/a that performs this action; another actor is at /user/b."""
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "b")
         system.spawn(scripted_actor([], {"go": deed}), "a").tell(says("go"))
@@ -122,7 +122,7 @@ def test_every_effect_of_a_turn_is_recorded(tmp_path: Path, deed: Deed, expected
     assert effects_of(tmp_path / "run.trace", deed) == expected
 
 
-def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
+def test_every_effect_kind_has_a_unique_code() -> None:
     assert list(CODES.values()) == list(range(len(EFFECTS)))
     assert len(set(EFFECTS)) == len(EFFECTS)
 
@@ -215,7 +215,7 @@ def ask_word(word: str, errors: list[BaseException]) -> Deed:
     return deed
 
 
-def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_path: Path) -> None:
+def test_an_ask_within_a_turn_is_recorded_with_question_promise_and_reply(tmp_path: Path) -> None:
     _, question, answer = effects_of(tmp_path / "run.trace", ask_word("question", []))
 
     assert isinstance(question, Send)
@@ -224,7 +224,7 @@ def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_pa
     assert answer == Awaited(now_ms=0, message=says("reply"), failure=None, promise=question.promise)
 
 
-def test_later_replies_of_a_turn_are_recorded_at_their_point(tmp_path: Path) -> None:
+def test_awaited_replies_are_recorded_in_the_order_of_the_awaits(tmp_path: Path) -> None:
     def asks_two(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -243,7 +243,7 @@ def test_later_replies_of_a_turn_are_recorded_at_their_point(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("word", "failure"), [("fail", "AskFailedError"), ("nothing", "AskTimeoutError")])
-def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: str) -> None:
+def test_a_failed_ask_is_recorded_with_its_failure(tmp_path: Path, word: str, failure: str) -> None:
     errors: list[BaseException] = []
 
     awaited = effects_of(tmp_path / "run.trace", ask_word(word, errors))[-1]
@@ -254,7 +254,7 @@ def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: s
 
 
 @pytest.mark.parametrize(
-    ("directive", "told"),
+    ("directive", "expected"),
     [
         (Directive.RESUME, ["RESUME"]),
         (Directive.RESTART, ["RESTART"]),
@@ -262,7 +262,9 @@ def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: s
         (Directive.ESCALATE, ["ESCALATE"]),
     ],
 )
-def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directive: Directive, told: list[str]) -> None:
+def test_a_parents_decision_about_a_failure_is_recorded(
+    tmp_path: Path, directive: Directive, expected: list[str]
+) -> None:
     path = tmp_path / "run.trace"
     strategy = OneForOne(decider=lambda _: directive)
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
@@ -278,12 +280,12 @@ def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directiv
         for effect in turn.effects
         if isinstance(effect, Supervise) and turn.recipient.path == "/user/a"
     ]
-    assert [decision.directive for decision in decisions] == told
+    assert [decision.directive for decision in decisions] == expected
     assert {decision.child.path for decision in decisions} == {"/user/a/c"}
 
 
 class Waits(Actor):
-    """Awaits what the script contains for a word, and sends itself a message when it is done."""
+    """Awaits the scripted awaitable for a word, and sends itself a message afterwards."""
 
     def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
         self._awaits = awaits
@@ -334,7 +336,7 @@ def test_a_coroutine_records_each_awaited_outcome_at_the_point_of_resumption(tmp
     assert failed.failure.type_name == "AskFailedError"
 
 
-def test_outcomes_are_in_the_order_in_which_a_coroutine_resumed(tmp_path: Path) -> None:
+def test_outcomes_are_recorded_in_the_order_of_resumption(tmp_path: Path) -> None:
     effects = coroutine_turn(tmp_path / "run.trace", _asks_two)
 
     assert [effect.now_ms for effect in effects if isinstance(effect, Awaited)] == [10, 20]
@@ -358,7 +360,7 @@ def test_a_cancelled_coroutine_records_the_cancellation(tmp_path: Path) -> None:
     assert awaited.failure.type_name == "CancelledError"
 
 
-def test_two_systems_in_one_process_record_apart(tmp_path: Path) -> None:
+def test_two_systems_in_one_process_record_separately(tmp_path: Path) -> None:
     with (
         ActorSystem("one", recorder=TraceRecorder(tmp_path / "one")) as one,
         ActorSystem("two", recorder=TraceRecorder(tmp_path / "two")) as two,

@@ -1,4 +1,4 @@
-"""Reading files that are damaged, foreign, of another version, or not files."""
+"""Reading files that are damaged, have another format or version, or are not regular files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(path: Path, count: int) -> list[bytes]:
-    """The frames of a trace: a header, so many blocks of a few turns, and an end."""
+    """Return the frames of a trace: a header, `count` blocks of a few turns, and an end."""
     found: list[bytes] = []
     for number in range(count):
         with SeededSystem(5, name="recorded", recorder=TraceRecorder(path)) as system:
@@ -57,7 +57,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[R
     return frames, list(TraceReader.open(path).records())
 
 
-def test_every_cut_leaves_the_whole_blocks_before_it(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+def test_a_file_cut_anywhere_is_read_up_to_the_last_complete_block(
+    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
+) -> None:
     frames, records = whole
     data, path, seen = b"".join(frames), tmp_path / "cut.trace", set()
 
@@ -75,7 +77,7 @@ def test_every_cut_leaves_the_whole_blocks_before_it(tmp_path: Path, whole: tupl
     assert seen == {0, len(records) // 2, len(records)}
 
 
-def test_a_cut_within_the_header_leaves_no_trace(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+def test_a_file_cut_within_the_header_is_not_a_trace(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, _ = whole
 
     for cut in range(len(frames[0])):
@@ -85,7 +87,7 @@ def test_a_cut_within_the_header_leaves_no_trace(tmp_path: Path, whole: tuple[li
             TraceReader.open(path)
 
 
-def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+def test_a_flipped_bit_ends_the_trace_at_its_block(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, records = whole
     data, path = b"".join(frames), tmp_path / "flipped.trace"
     begins = [sum(map(len, frames[:number])) for number in range(len(frames))]
@@ -103,12 +105,12 @@ def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tupl
         assert found == records[: len(found)]
         assert trace.truncated is not None
         assert trace.truncated.offset == max(begin for begin in begins if begin <= place)
-        # Not even if the length of the last frame exceeds the file.
+        # The trace does not count as cut off even if the length of the last frame exceeds the file.
         assert not trace.truncated.is_cut_off
         assert trace.damage == trace.truncated
 
 
-def test_an_unclosed_trace_is_marked_and_read_to_its_end(
+def test_an_unclosed_trace_is_marked_and_read_completely(
     tmp_path: Path, whole: tuple[list[bytes], list[Record]]
 ) -> None:
     frames, records = whole
@@ -122,7 +124,9 @@ def test_an_unclosed_trace_is_marked_and_read_to_its_end(
     assert "was not closed" in trace.truncated.reason
 
 
-def test_data_after_the_end_of_a_file_is_damage(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+def test_data_after_the_end_frame_is_reported_as_damage(
+    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
+) -> None:
     frames, records = whole
     path = tmp_path / "long.trace"
     path.write_bytes(b"".join(frames) + frames[1])
@@ -158,7 +162,7 @@ while True:
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tmp_path: Path) -> None:
+def test_a_trace_of_a_killed_process_is_read_to_its_last_block(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -191,7 +195,7 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
     ],
     ids=["empty", "text", "short", "no map", "list", "no version", "unknown version", "newer", "older", "no system"],
 )
-def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"
     path.write_bytes(data)
 
@@ -210,7 +214,7 @@ def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data
         ({"ring": {"limit": 5}}, "required keyword-only argument"),
     ],
 )
-def test_a_header_of_other_types_is_refused_with_what_it_has(
+def test_a_header_with_invalid_types_is_refused_with_the_actual_types(
     tmp_path: Path, named: dict[str, object], said: str
 ) -> None:
     path = tmp_path / "other"
@@ -221,7 +225,7 @@ def test_a_header_of_other_types_is_refused_with_what_it_has(
         TraceReader.open(path)
 
 
-def test_later_additions_to_a_header_must_have_valid_types(tmp_path: Path) -> None:
+def test_optional_header_fields_must_have_valid_types(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(header("odd", 0) + framed(bytes([NAMES]) + msgpack.packb({"schemas": ["test.say"]})))
 
@@ -229,7 +233,7 @@ def test_later_additions_to_a_header_must_have_valid_types(tmp_path: Path) -> No
         TraceReader.open(path)
 
 
-def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does(tmp_path: Path) -> None:
+def test_opening_a_folder_or_missing_file_raises_the_os_error(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         TraceReader.open(tmp_path)
     with pytest.raises(FileNotFoundError):
@@ -241,7 +245,7 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does
     [b"not compressed", b"", b"x\x9cK\xcaI,\x02\x00\x06Y\x02\x1a"],
     ids=["not compressed", "empty", "no chunk"],
 )
-def test_an_invalid_block_is_named_by_its_position(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_block_is_reported_with_its_position(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
     path.write_bytes(head + framed(bytes([BLOCK]) + content) + framed(bytes([END]) + msgpack.packb({})))
@@ -252,10 +256,10 @@ def test_an_invalid_block_is_named_by_its_position(tmp_path: Path, content: byte
         list(trace.records())
 
 
-def test_inconsistent_content_is_named_by_its_block_when_read(tmp_path: Path) -> None:
+def test_inconsistent_content_is_reported_with_its_block_when_read(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
-    # The columns of a turn that has sent its message to the tenth ref of one.
+    # The columns of a turn that sent its message to the tenth ref, although the block has one ref.
     columns = [[1], [0], [0], [None], [None], [0], [0], [[(0, 9, 0)]], [None], [None]]
     chunk = msgpack.packb(([("/user/a", 1)], [b"\x80"], [], columns))
     path.write_bytes(head + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
@@ -266,7 +270,7 @@ def test_inconsistent_content_is_named_by_its_block_when_read(tmp_path: Path) ->
         _ = turn.effects
 
 
-def test_a_record_after_nonexistent_turns_is_read_after_the_last_one(tmp_path: Path) -> None:
+def test_a_record_with_a_wrong_sequence_is_read_after_the_last_turn(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     chunk = msgpack.packb(([("/user/a", 1)], [], [(5, 1, 1, 0, 0)], []))
     path.write_bytes(header("odd", 0) + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
@@ -283,7 +287,7 @@ def test_frames_of_an_unknown_kind_are_skipped(tmp_path: Path, whole: tuple[list
     assert TraceReader.open(path).truncated is None
 
 
-def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path: Path) -> None:
+def test_an_unknown_message_class_is_read_as_bytes_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "gone.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(scripted_actor([]), "a").tell(says("go"))
@@ -313,7 +317,7 @@ class Bulk(Message):
     text: str
 
 
-def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
+def test_a_trace_is_read_one_block_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         ref = system.spawn(scripted_actor([]), "a")

@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_place(path: Path) -> None:
+def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_position(path: Path) -> None:
     trace = TraceReader.open(path)
     written = [record.sequence for record in trace.records()]
     long = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/sleeper")
@@ -59,7 +59,7 @@ def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_place(path: Path) -
     assert sum(isinstance(record, Turn) for record in ordered) > WORDS
 
 
-def test_a_turn_that_ended_late_is_replayed_at_its_place(path: Path) -> None:
+def test_a_turn_that_ended_late_is_replayed_at_its_recorded_position(path: Path) -> None:
     result = TraceReplayer(modules=["tests.runtime.scripted_actors"]).replay(path, raise_on_divergence=True)
 
     assert result.compared == result.turns > WORDS
@@ -74,7 +74,7 @@ def test_a_long_turn_is_the_cause_of_its_messages(path: Path) -> None:
     assert [cause.turn.recipient.path for cause in causes] == ["/user/sleeper"]
 
 
-def test_large_messages_are_not_held_back_by_the_thousand(tmp_path: Path) -> None:
+def test_large_messages_are_not_buffered_by_the_thousand(tmp_path: Path) -> None:
     path, read = tmp_path / "large.trace", []
     with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
         ref = system.spawn(scripted_actor([], {}), "a")

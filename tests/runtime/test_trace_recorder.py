@@ -1,4 +1,4 @@
-"""Options of a recorder: maximum size, redaction and extra columns; and the code version in the header."""
+"""Options of a recorder: maximum size, redaction and extra columns; also the code version in the header."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ SOMEONE = Ref("/user/someone", 1)
 
 
 def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
-    """Record a turn for each message."""
-    recorder.open(system="told", seed=0)
-    for number, told in enumerate(messages, start=1):
-        recorder.turn(number, number, SOMEONE, Envelope(told, None, None), [("send", SOMEONE, told)], None)
+    recorder.open(system="recorded", seed=0)
+    for number, word in enumerate(messages, start=1):
+        recorder.turn(number, number, SOMEONE, Envelope(word, None, None), [("send", SOMEONE, word)], None)
     recorder.close()
 
 
-def handled(path: Path, ref: Ref) -> list[Turn]:
+def turns_of(path: Path, ref: Ref) -> list[Turn]:
     return [turn for turn in TraceReader.open(path) if turn.recipient == ref and turn.kind == "message"]
 
 
-def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
+def test_a_recording_ends_at_its_size_limit_and_the_system_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, log = tmp_path / "run.trace", list[str]()
@@ -63,7 +62,7 @@ def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
     assert f"ends at turn {trace.header.capped.sequence}" in caplog.text
 
 
-def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recording_below_its_size_limit_is_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace", max_bytes=100_000), [says("x")])
 
     assert TraceReader.open(tmp_path / "run.trace").header.capped is None
@@ -83,7 +82,7 @@ def hide(secret: Message) -> Message:
     return replace(secret, password="***")
 
 
-def test_a_redacted_message_is_absent_and_the_header_names_its_tag(tmp_path: Path) -> None:
+def test_a_redacted_message_is_absent_and_the_header_lists_its_tag(tmp_path: Path) -> None:
     path, secret = tmp_path / "run.trace", Secret(password="open sesame")
 
     take_turns(TraceRecorder(path, redact={Secret: hide}), [says("hello"), secret])
@@ -104,7 +103,7 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
         Gateway(ref, session).tell(Secret(password="open sesame"))
         system.run_until_idle()
 
-    (turn,) = handled(path, ref)
+    (turn,) = turns_of(path, ref)
     assert turn.message == LeaderSessionMessage(leader_session_id=session, message=Secret(password="***"))
     assert TraceReader.open(path).header.redacted == {"test.secret"}
 
@@ -151,12 +150,12 @@ def test_a_message_that_is_too_large_is_described_by_size_and_fingerprint(tmp_pa
     assert "test.load of 16,777,217 bytes, too large for a trace" in reasons[0]
     assert reasons[0] == reasons[1] != reasons[2]
     assert path.stat().st_size < 10_000
-    # The messages themselves are the test's, and are not copied.
+    # The test itself holds the messages; they are not copied.
     assert peak < 2 * MAX_MESSAGE_BYTES
 
 
 @pytest.mark.slow
-def test_large_messages_do_not_pile_up_in_the_recorder(tmp_path: Path) -> None:
+def test_large_messages_do_not_accumulate_in_the_recorder(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     loads: list[Message] = [Load(data=bytes([number]) * 1_000_000) for number in range(100)]
 
@@ -177,7 +176,7 @@ class Counter(Actor):
         self.count += 1
 
 
-def test_with_digests_each_turn_has_a_hash_of_its_state(tmp_path: Path) -> None:
+def test_turns_are_recorded_with_a_state_digest_on_request(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, digests=True)) as system:
         ref = system.spawn(Props(Counter), "a")
@@ -190,10 +189,10 @@ def test_with_digests_each_turn_has_a_hash_of_its_state(tmp_path: Path) -> None:
         state = Counter()
         state.count = count
         states.append(digest(state))
-    assert [turn.digest for turn in handled(path, ref)] == states
+    assert [turn.digest for turn in turns_of(path, ref)] == states
 
 
-def test_turns_have_no_digest_by_default(tmp_path: Path) -> None:
+def test_turns_are_recorded_without_a_digest_by_default(tmp_path: Path) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace"), [says("x")])
 
     assert [turn.digest for turn in TraceReader.open(tmp_path / "run.trace")] == [None]
@@ -215,7 +214,7 @@ def test_the_header_has_hashes_of_message_and_actor_modules(tmp_path: Path) -> N
     assert header.recorded_at_ms > 1_700_000_000_000
 
 
-def test_names_that_come_up_later_are_in_the_header_as_well(tmp_path: Path) -> None:
+def test_message_classes_first_used_late_are_in_the_header(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     words: list[Message] = [says(str(number * 7919 % 100_003)) for number in range(20_000)]
 
@@ -225,13 +224,13 @@ def test_names_that_come_up_later_are_in_the_header_as_well(tmp_path: Path) -> N
 
 
 def test_a_schema_hash_covers_the_fields_and_nested_classes() -> None:
-    def declared(tag: str, **annotations: object) -> type[Message]:
+    def declare_message(tag: str, **annotations: object) -> type[Message]:
         body = {"__annotations__": annotations, "__module__": __name__, "__qualname__": f"{tag}.{len(annotations)}"}
         return message(f"test.{tag}")(type(tag, (Message,), body))
 
-    first = schema_hash(declared("schema_a", count=int, words=tuple[str, ...]))
+    first = schema_hash(declare_message("schema_a", count=int, words=tuple[str, ...]))
 
-    assert len({first, schema_hash(declared("schema_b", count=int, words=tuple[str, ...]))}) == 2
+    assert len({first, schema_hash(declare_message("schema_b", count=int, words=tuple[str, ...]))}) == 2
     assert schema_hash(LeaderSessionMessage) == schema_hash(LeaderSessionMessage)
     assert schema_hash(Say) != schema_hash(Secret)
 

@@ -1,4 +1,4 @@
-"""A ring retains the last turns, begins with the state of the actors at that point, and can be replayed."""
+"""A ring retains the last turns, begins with a snapshot of the actors, and can be replayed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Notes:
 
 
 class Clerk(Actor):
-    """Holds values of many kinds, and answers with its state."""
+    """Has attributes of many types, and answers with its state."""
 
     def __init__(self, reports_to: Ref, notes: Notes | None = None) -> None:
         self._reports_to = reports_to
@@ -84,7 +84,6 @@ class Helper(Actor):
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count, and report every tenth message to the parent."""
         self.count += 1
         if self.count % 10 == 0:
             self.context.parent.tell(says(f"ten {self.count}"))
@@ -110,7 +109,7 @@ def office(path: Path, ring: int, rounds: int) -> None:
         work(system, rounds)
 
 
-def test_a_short_run_is_whole(tmp_path: Path) -> None:
+def test_a_run_shorter_than_the_ring_is_recorded_completely(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=10_000, rounds=5)
 
     trace = TraceReader.open(tmp_path / "run.trace")
@@ -120,7 +119,7 @@ def test_a_short_run_is_whole(tmp_path: Path) -> None:
     assert trace.truncated is None
 
 
-def test_a_ring_keeps_at_least_so_many_records_and_at_most_twice_as_many(tmp_path: Path) -> None:
+def test_a_ring_keeps_between_n_and_two_n_records(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=100, rounds=300)
 
     trace = TraceReader.open(tmp_path / "run.trace")
@@ -154,7 +153,7 @@ def test_a_ring_replays_from_any_first_turn(tmp_path: Path, ring: int) -> None:
 
 
 class Locked(Actor):
-    """Holds an object that cannot be written to a trace."""
+    """Has an attribute that cannot be written to a trace."""
 
     def __init__(self) -> None:
         self._secret = (lambda: None, "x")
@@ -162,7 +161,7 @@ class Locked(Actor):
     def handle_message(self, message: Message) -> None: ...
 
 
-def test_an_actor_with_unrecordable_state_is_named_with_its_attribute(tmp_path: Path) -> None:
+def test_an_unrecordable_state_is_reported_with_actor_and_attribute(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Locked), "locked")
@@ -187,7 +186,7 @@ class Lookout:
 
     @cached_property
     def view(self) -> Callable[[], str]:
-        """An object that cannot be written to a trace."""
+        """Return an object that cannot be written to a trace."""
         return lambda: self.name
 
 
@@ -201,7 +200,7 @@ class Watchman(Actor):
         self._reports_to.tell(says(self._lookout.name))
 
 
-def test_an_object_with_external_resources_is_kept_without_them(tmp_path: Path) -> None:
+def test_an_object_with_external_resources_is_recorded_without_them(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
         ref = system.spawn(Props(Watchman, system.spawn(scripted_actor([]), "a")), "watchman")
@@ -225,7 +224,7 @@ class Prickly:
 
 
 class Handler(Actor):
-    """Holds a `Prickly`."""
+    """Has a `Prickly` as a dictionary key."""
 
     def __init__(self) -> None:
         self._by_key = {Prickly(): "x"}
@@ -233,7 +232,7 @@ class Handler(Actor):
     def handle_message(self, message: Message) -> None: ...
 
 
-def test_an_object_that_cannot_be_inspected_fails_no_turn(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_inspected_does_not_fail_a_turn(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Handler), "handler")
@@ -274,12 +273,12 @@ def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path
 
 
 @pytest.mark.parametrize(("ring", "max_bytes"), [(0, None), (-1, None), (10, 10)])
-def test_a_ring_is_a_number_and_has_no_other_bound(tmp_path: Path, ring: int, max_bytes: int | None) -> None:
+def test_a_ring_size_excludes_other_limits(tmp_path: Path, ring: int, max_bytes: int | None) -> None:
     with pytest.raises(ValueError, match="a ring is limited by its number of records"):
         TraceRecorder(tmp_path / "run.trace", ring=ring, max_bytes=max_bytes)
 
 
-def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
+def test_a_ring_recorded_on_threads_can_be_replayed(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with ActorSystem("threads", recorder=TraceRecorder(path, ring=500)) as system:
         bosses = [system.spawn(scripted_actor([], {"sync": replies}), f"boss-{number}") for number in range(3)]

@@ -1,4 +1,4 @@
-"""The consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
+"""The consequences of an exception: the first table of "What happens when" in docs/kernel.md, row by row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_any_exception_of_a_handler_reaches_the_asker_and_the_actor_continues(
     ("error", "restarted"),
     [(ValueError, "c"), (asyncio.CancelledError, "c"), (SystemExit, "p"), (KeyboardInterrupt, "p")],
 )
-def test_an_exception_restarts_the_child_and_a_graver_error_escalates_by_default(
+def test_by_default_exceptions_restart_the_child_and_other_base_exceptions_escalate(
     system: SeededSystem, bystander: list[str], error: type[BaseException], restarted: str
 ) -> None:
     log: list[str] = []
@@ -68,7 +68,7 @@ def test_an_actor_whose_initialiser_raises_is_stopped_and_its_watcher_notified(
     assert log == ["w start", "w sees the end of /user/a"]
 
 
-def test_an_actor_whose_pre_start_raises_has_its_post_stop_and_its_children_end(
+def test_a_failing_pre_start_runs_post_stop_and_stops_the_children(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
@@ -161,7 +161,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
 
 
 class Undecided(OneForOne):
-    """A strategy that fails outside of its decider."""
+    """A strategy that fails outside its decider."""
 
     __slots__ = ()
 
@@ -196,7 +196,7 @@ def test_a_supervisor_whose_decider_raises_fails_itself(
     assert log[-1] == "c start"
 
 
-def test_an_undecided_failure_shows_the_first_one_too(system: SeededSystem) -> None:
+def test_a_failure_of_the_strategy_reports_the_original_failure_too(system: SeededSystem) -> None:
     traces: list[str] = []
     system.event_stream.subscribe(lambda event: traces.append(event.failure.stack_trace), ActorFailed)
     strategy = OneForOne(decider=raises(LookupError))  # type: ignore[arg-type]
@@ -246,7 +246,7 @@ class Keeper(Actor):
         self._log.append("p restart")
 
 
-def test_children_kept_by_pre_restart_begin_again_with_their_parent(system: SeededSystem, bystander: list[str]) -> None:
+def test_children_kept_by_pre_restart_restart_with_their_parent(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     system.spawn(Props(Keeper, log), "p")
     system.run_until_idle()

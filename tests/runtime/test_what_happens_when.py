@@ -1,4 +1,4 @@
-"""Concurrent events: the second table of "What happens when" in docs/kernel.md, case by case."""
+"""Concurrent events: the second table of "What happens when" in docs/kernel.md, row by row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtime.scripted_actors import Deed, fails, in_turn, says, scripted_a
 RESTARTING = OneForOne(decider=lambda _: Directive.RESTART)
 
 
-def test_a_stop_during_a_restart_wins_and_the_last_hook_runs_once(system: SeededSystem, bystander: list[str]) -> None:
+def test_a_stop_during_a_restart_wins_and_post_stop_runs_once(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     child = scripted_actor(log, {"stop": lambda context: context.parent.stop(block=False)})
     ref = system.spawn(scripted_actor(log, {"start": spawns(child, "c"), "fail": fails}), "p")
@@ -24,7 +24,7 @@ def test_a_stop_during_a_restart_wins_and_the_last_hook_runs_once(system: Seeded
     ref.tell(says("fail"))
     system.run_until_idle()
 
-    # The child's last hook, which the restart waits for, stops the parent.
+    # The restart waits for the child's post_stop, which stops the parent.
     assert log == ["p start", "c start", "p fail", "p stop", "c stop"]
     assert not ref.is_alive()
 
@@ -54,7 +54,7 @@ def test_a_duplicate_name_fails_the_spawning_actor(
     tell(system, "/user/p", "again", "again", "again")
 
     assert failures == ["InvalidActorNameError"]
-    # The restart has stopped the first child, so that the name is free for the third try.
+    # The restart stopped the first child, so the name is free at the third attempt.
     assert log.count("c start") == 2
     assert ref.is_alive()
 
@@ -73,7 +73,7 @@ def test_a_spawn_from_post_stop_is_refused_and_the_actor_ends(
     assert system.cells.living_paths() == ["/user/bystander"]
 
 
-def test_a_top_level_spawn_from_post_stop_outlives_its_spawner(system: SeededSystem) -> None:
+def test_a_top_level_actor_spawned_in_post_stop_outlives_its_spawner(system: SeededSystem) -> None:
     log: list[str] = []
     heir = scripted_actor(log)
     ref = system.spawn(scripted_actor(log, {"stop": lambda context: context.spawn_top_level(heir, "heir")}), "a")

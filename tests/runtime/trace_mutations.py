@@ -1,4 +1,4 @@
-"""Mutates the content of traces and keeps the checksums valid: the mutations do not look like damaged files."""
+"""Mutates the content of traces but keeps the checksums valid, so that the mutations do not look like damaged files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TraceMutator:
         self._messages = [msgpack.packb({"": "actor.kill"})]
 
     def mutated(self) -> bytes:
-        """Return the trace with one or several mutated frames."""
+        """Return the trace with one or more mutated frames."""
         random = self._random
         frames = list(self._payloads)
         for place in random.sample(range(len(frames)), min(len(frames), random.choice((1, 1, 1, 3)))):

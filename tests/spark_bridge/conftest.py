@@ -31,5 +31,5 @@ def harness(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> It
     yield created
     created.end()
     assert plane.stats().batches == 0
-    # RDDs of earlier tests may disappear meanwhile: Spark collects them when it likes.
+    # RDDs of earlier tests may disappear in the meantime, because Spark collects them at any time.
     assert created.persisted() <= before

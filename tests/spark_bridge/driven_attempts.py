@@ -62,7 +62,7 @@ _NUMBERS = count()
 
 
 class EngineProvider:
-    """Gives a bridge an existing engine, which reports to that bridge from then on."""
+    """Provides a bridge with an existing engine, which reports to that bridge from then on."""
 
     def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
         self._report: Callable[[EngineFailed], object] = lambda _: None
@@ -104,7 +104,9 @@ def drive_attempt(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The durable state of an attempt. At its barrier the chain emitted `rows_out`, and sinks staged `rows_staged`."""
+    """The durable state of an attempt. Before its barrier the chain emitted `rows_out` rows, and sinks staged
+    `rows_staged` rows.
+    """
 
     state: TaskStateSnapshot
     incremental_bytes: int
@@ -118,7 +120,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class DrivenAttempt:
-    """An attempt with the answers of its engine; after an answer it does the work of an attempt's machine."""
+    """An attempt with the replies of its engine. After a reply it does the work of an attempt's state machine."""
 
     engine: SparkEngine
     task: ActorRef
@@ -132,17 +134,17 @@ class DrivenAttempt:
             self.task.tell(command)
 
     def next(self) -> Message:
-        """Return the next answer of any kind."""
+        """Return the next reply of any class."""
         return self.answers.get(timeout=PATIENCE_SECONDS)
 
     def expect(self, kind: type[Answer]) -> Answer:
-        """Return the next answer, which must be of this kind."""
+        """Return the next reply, which must be of this class."""
         answer = self.next()
         assert isinstance(answer, kind), answer
         return answer
 
     def expect_failure(self) -> WorkFailed | EngineFailed:
-        """Return the next answer, which must be a failure."""
+        """Return the next reply, which must be a failure."""
         answer = self.next()
         assert isinstance(answer, WorkFailed | EngineFailed), answer
         return answer
@@ -157,24 +159,23 @@ class DrivenAttempt:
         return result
 
     def open(self, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
-        """Open the chain and wait for it."""
+        """Open the chain and wait for the reply."""
         self.start_open(restore)
         self.expect(ChainOpened)
         return self
 
     def start_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
-        """Start to open the chain; return the channel state that it reads."""
+        """Start to open the chain, and return the channel state that is read."""
         recover = to_recover(replace(self.engine.descriptor, restore=restore))
         self.tell(OpenChain(restore=without_channel_state(restore), recover=recover))
         return recover
 
     def read(self, splits: Iterable[SourceSplit]) -> StageResult:
-        """Read splits as a stage and wait for it."""
+        """Read splits as a stage and wait for the result."""
         self.start_read(splits)
         return self.expect_result()
 
     def start_read(self, splits: Iterable[SourceSplit]) -> None:
-        """Start to read splits as a stage."""
         self.stage += 1
         self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
 
@@ -240,7 +241,7 @@ class DrivenAttempt:
         self.tell(PrepareCommit(checkpoint_id=checkpoint_id, staged=staged))
 
     def advance_watermark(self, watermark_ms: int) -> StageResult:
-        """Advance the watermark as a stage and wait for it."""
+        """Advance the watermark as a stage and wait for the result."""
         self.stage += 1
         self.tell(AdvanceWatermark(stage=self.stage, watermark_ms=watermark_ms))
         return self.expect_result()
@@ -256,7 +257,7 @@ class DrivenAttempt:
         return self.expect(CheckpointCommitted).files
 
     def close(self, *, cancel: bool = False) -> None:
-        """End the attempt and wait for it."""
+        """End the attempt and wait for its end."""
         self.start_close(cancel=cancel)
         while not isinstance(self.next(), ChainClosed):
             pass

@@ -1,4 +1,4 @@
-"""Fixtures of the Spark side's tests: small inputs, vertices with defaults, and attempts driven by commands."""
+"""Fixtures for tests of the Spark side: small inputs, vertices with defaults, and attempts driven by commands."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]])
 
 
 def count_and_most() -> tuple[Column, ...]:
-    """Return the columns for the number of rows and the largest amount."""
+    """Return the columns for the row count and the largest amount."""
     return F.count("*").alias("n"), F.max("amount").alias("most")
 
 
@@ -87,7 +87,7 @@ class Harness:
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
         """Return a source vertex that reads `input`, with these operators chained after it.
 
-        A split consists of `files_per_split` files; None: of one file, which may be read together with others.
+        A split consists of `files_per_split` files; if None, of one file, which may be read together with others.
         """
         source = FileSource.parquet(str(self.input), event_time="at")
         if per_batch is not None:
@@ -119,7 +119,7 @@ class Harness:
         parallelism: int = 1,
         firing_mode: FiringMode = FiringMode.ON_CHECKPOINT,
     ) -> JobVertex:
-        """Return a vertex of chained operators; the last one feeds the vertex's output if it has one."""
+        """Return a vertex of chained operators. The last operator feeds the vertex's output, if there is one."""
         operators = tuple(self._operator(name, place, code) for place, code in enumerate(codes))
         return JobVertex(
             vertex_id=JobVertexId(name),

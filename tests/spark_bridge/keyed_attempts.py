@@ -16,7 +16,7 @@ Sale = tuple[int, int | None, float]
 
 
 class KeyedAttempts:
-    """A source of some batches, and an operator that reads them by key and writes to the output."""
+    """A source of some batches, and an operator that reads these batches by key and writes to the output."""
 
     def __init__(
         self, harness: Harness, code: OperatorCode, files: Sequence[Sequence[Sale]], *before: OperatorCode

@@ -1,4 +1,4 @@
-"""Runs jobs that lose their Spark session while they run: started by a test, in a process of their own.
+"""Runs jobs that lose their Spark session; a test starts this module in a separate process.
 
 `python -m tests.spark_bridge.lost_sessions (ours|outside|theirs|large) FOLDER`. Each line that begins with `>` is the
 outcome of a job: the type of its final error or FINISHED, the number of restarts, and the sum and number of its rows.
@@ -28,7 +28,7 @@ SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spar
 
 
 class Loss:
-    """A user's transformation that loses the session once, with the third batch."""
+    """A user's transformation that loses the session once, at the third batch."""
 
     def __init__(self, lose: Callable[[], None]) -> None:
         self._lose = lose
@@ -44,7 +44,6 @@ class Loss:
 
 
 def write_input(folder: Path) -> None:
-    """Write some files of one row each."""
     folder.mkdir(parents=True)
     for number in range(FILES):
         pq.write_table(pa.table({"number": [number]}), folder / f"{number}.parquet")

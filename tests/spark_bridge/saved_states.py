@@ -38,7 +38,7 @@ def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.D
 
 
 def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row | None]) -> SavedState:
-    """Write state of users, a folder for each version; None is a user whose state was deleted."""
+    """Write state of users, one folder per version. None stands for a user whose state was deleted."""
     groups = KeyGroups(keys=("user",), max_parallelism=128)
     users = sorted({user for version in versions for user in version})
     keys = spark.createDataFrame([(user,) for user in users], "user string").select("user", groups.position())
@@ -71,7 +71,7 @@ def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row |
 def of_windows(
     spark: SparkSession, folder: Path, *panes: tuple[int | None, Sequence[tuple[str, int, int]]]
 ) -> SavedState:
-    """Write state of windows: folders of panes (user, start in minutes, sum), and the last fired window's start."""
+    """Write window state: folders of panes (user, start in minutes, sum), and the start of the last fired window."""
     types = {"__window": pa.int64(), "__key_0": pa.string(), "__part_0": pa.int64(), "__rows": pa.int64()}
     handles = [
         (

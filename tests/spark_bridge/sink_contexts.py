@@ -15,7 +15,7 @@ class CrashError(Exception):
 
 
 class CrashingFileSystem(FileSystem):
-    """Raises `CrashError` right before the rename with this number, from 0."""
+    """Raises `CrashError` right before the rename with this index, counted from 0."""
 
     def __init__(self, session: SparkSession, survives: int) -> None:
         super().__init__(session)

@@ -1,4 +1,4 @@
-"""Tests allowed lateness of windows in columns: each batch publishes what Flink's windows would."""
+"""Tests allowed lateness of windows in columns: each batch publishes the same results as Flink's windows."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ BATCHES: list[list[tuple[int, float]]] = [
     [(2, 3.0), (1, 10.5), (3, 7.0), (4, 7.5)],
     [(1, 0.0), (2, 7.9), (3, 11.0)],
 ]
-"""Keys and seconds."""
+"""Batches of keys and seconds."""
 Published = Counter[tuple[int, int, int, int]]
-"""The start of a window in ms, a key, the number of its rows, and the largest amount."""
+"""Published windows: the start in ms, a key, the row count, and the largest amount."""
 
 
 class Job:
@@ -63,7 +63,7 @@ class Job:
         self.begin(1)
 
     def begin(self, parallelism: int) -> None:
-        """Restart from the last checkpoint with so many subtasks."""
+        """Restart from the last checkpoint with this many subtasks."""
         if self.source is not None:
             for each in (self.source, *self.subtasks):
                 each.close(cancel=True)
@@ -108,7 +108,7 @@ class Job:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Complete a checkpoint, and compare what it has published with the model."""
+        """Complete a checkpoint, and compare its published rows with the model."""
         self.checkpoints += 1
         self.snapshots = [each.snapshot(self.checkpoints, self.flink.watermark) for each in self.subtasks]
         for windows in self.subtasks:
@@ -128,7 +128,7 @@ class Job:
 
 
 def count_per_window(rows: DataFrame) -> DataFrame:
-    """Return the number of rows and the largest amount of each window and key."""
+    """Return the row count and the largest amount of each window and key."""
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
 
@@ -150,7 +150,7 @@ def function(harness: Harness, slide_ms: int) -> WindowCode:
 
 
 def rows_as_they_come(harness: Harness, slide_ms: int) -> WindowCode:
-    """Return aggregates that are computed after the exchange, from the rows."""
+    """Return aggregates that are computed from the rows after the exchange."""
     return replace(parts(harness, slide_ms), side_outputs_late_data=True)
 
 
@@ -167,7 +167,7 @@ def rows_as_they_come(harness: Harness, slide_ms: int) -> WindowCode:
         pytest.param(rows_as_they_come, 4000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
     ],
 )
-def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(
+def test_windows_refire_for_late_keys_across_restarts_and_parallelisms(
     harness: Harness,
     code: Callable[[Harness, int], WindowCode],
     slide_ms: int,

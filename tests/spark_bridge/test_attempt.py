@@ -30,7 +30,7 @@ def files(harness: Harness) -> Harness:
 
 
 def batch_windows(harness: Harness, *aggregates: Column) -> list[Row]:
-    """Return the windows of the whole input as a plain batch computes them."""
+    """Return the windows of the whole input as computed by a plain batch."""
     rows = harness.plane.session.read.parquet(str(harness.input))
     columns = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
     grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*columns)
@@ -66,12 +66,12 @@ def test_published_rows_equal_the_plain_batch(files: Harness, readers: int) -> N
 def test_functions_after_a_source_are_analyzed_once_for_all_attempts(harness: Harness) -> None:
     tried: list[str] = []
 
-    def watched(rows: DataFrame) -> DataFrame:
+    def observe(rows: DataFrame) -> DataFrame:
         tried.append("probe" if rows.isStreaming else "batch")
         return rows.where("amount > 0")
 
     write_rows(harness.input / "0.parquet", SALES)
-    vertex = harness.source(transform(watched), LocalAggregateCode(of=harness.windows()))
+    vertex = harness.source(transform(observe), LocalAggregateCode(of=harness.windows()))
     first = harness.begin(vertex).open()
     first.close(cancel=True)
     second = harness.begin(vertex, number=1).open()
@@ -117,7 +117,7 @@ def test_no_row_is_visible_before_its_checkpoint_completes(files: Harness) -> No
     assert files.published().count() == 8
 
 
-# Sliding windows also cover this.
+# Sliding windows also cover this case.
 @pytest.mark.long
 def test_each_window_is_published_once_across_checkpoints(files: Harness) -> None:
     source, (window,) = pipeline(files)
@@ -186,7 +186,7 @@ def test_state_of_an_aborted_checkpoint_is_written_again(files: Harness) -> None
     assert next_one.incremental_bytes > 0
 
 
-def test_windows_with_readers_fire_with_the_watermark(files: Harness) -> None:
+def test_windows_with_consumers_fire_with_the_watermark(files: Harness) -> None:
     windows = files.windows()
     source = files.begin(files.source(LocalAggregateCode(of=windows))).open()
     vertex = files.vertex("windows", windows, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
@@ -203,7 +203,7 @@ def test_windows_with_readers_fire_with_the_watermark(files: Harness) -> None:
     assert nothing.outputs == ()
 
 
-def test_an_undecomposable_aggregate_gives_the_same_result(files: Harness) -> None:
+def test_an_undecomposable_aggregate_yields_the_same_result(files: Harness) -> None:
     distinct = F.countDistinct("amount").alias("different")
     windows = files.windows(distinct, F.max("amount").alias("most"))
     source = files.begin(files.source(LocalAggregateCode(of=windows)), readers=2).open()
@@ -221,7 +221,7 @@ def test_an_undecomposable_aggregate_gives_the_same_result(files: Harness) -> No
 
 # Windows with a side output of late rows also cover this.
 @pytest.mark.long
-def test_rows_that_reach_windows_unaggregated_become_state(files: Harness) -> None:
+def test_rows_that_reach_windows_unaggregated_are_stored_as_state(files: Harness) -> None:
     windows = files.windows()
     source = files.begin(files.source(), readers=2).open()
     vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
@@ -251,7 +251,7 @@ def test_many_small_batches_are_merged(files: Harness, monkeypatch: pytest.Monke
     assert {row.n for row in files.published().collect()} == {5}
 
 
-def test_windows_equal_sparks_before_the_epoch_too(files: Harness) -> None:
+def test_windows_before_the_epoch_equal_those_of_spark(files: Harness) -> None:
     windows = files.windows(size_ms=3000, offset_ms=700)
     times = [-6000.0, -2300.001, -2300.0, 0.0, 0.699, 0.7, 3.7]
     rows = files.plane.session.createDataFrame(
@@ -265,7 +265,7 @@ def test_windows_equal_sparks_before_the_epoch_too(files: Harness) -> None:
     assert sorted(map(tuple, cut)) == sorted(map(tuple, spark.select(F.unix_millis("w"), "count").collect()))
 
 
-def test_a_filter_does_not_hold_the_watermark_back(files: Harness) -> None:
+def test_a_filter_does_not_hold_back_the_watermark(files: Harness) -> None:
     nothing = transform(lambda rows: rows.where(F.lit(False)))
     source = files.begin(files.source(nothing, files.sink())).open()
 
@@ -292,7 +292,7 @@ def test_rows_written_immediately_belong_to_the_next_checkpoint(files: Harness) 
     assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
 
 
-def test_a_job_sees_the_views_from_its_submission(files: Harness, spark: SparkSession) -> None:
+def test_a_job_uses_the_views_as_of_its_submission(files: Harness, spark: SparkSession) -> None:
     spark.range(2).createOrReplaceTempView("wanted_keys")
     filter_code = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
     source = files.begin(files.source(filter_code, files.sink())).open()
@@ -325,7 +325,7 @@ def test_a_failing_function_is_reported_with_the_users_line(files: Harness) -> N
 
 
 @pytest.mark.parametrize("strategy", [ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])
-def test_whole_batches_go_to_readers_in_turn_or_to_all(files: Harness, strategy: ShipStrategy) -> None:
+def test_batches_are_sent_to_readers_in_turn_or_to_all(files: Harness, strategy: ShipStrategy) -> None:
     source = files.begin(files.source(), readers=2, strategy=strategy).open()
 
     sent = [
@@ -336,7 +336,7 @@ def test_whole_batches_go_to_readers_in_turn_or_to_all(files: Harness, strategy:
     assert sent == ([[0], [1], [0]] if strategy is ShipStrategy.REBALANCE else [[0, 1]] * 3)
 
 
-def test_a_cancelled_producer_takes_back_unread_batches(files: Harness) -> None:
+def test_a_cancelled_producer_releases_unread_batches(files: Harness) -> None:
     source, (window,) = pipeline(files)
     splits = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([splits[0]]))
@@ -349,7 +349,7 @@ def test_a_cancelled_producer_takes_back_unread_batches(files: Harness) -> None:
     assert files.plane.stats().batches == 0
 
 
-def test_a_finished_producers_batches_stay_until_their_reader_closes(files: Harness) -> None:
+def test_a_finished_producers_batches_remain_until_their_reader_closes(files: Harness) -> None:
     source, (window,) = pipeline(files)
     source.read(files.splits(source.engine.descriptor.vertex)[:1])
 

@@ -137,7 +137,7 @@ def test_blocking_user_code_is_interrupted(harness: Harness) -> None:
     assert attempt.engine.end.wait(PATIENCE_SECONDS)
 
 
-def test_the_next_attempt_does_not_start_beside_a_blocked_one(impatient: Blocking) -> None:
+def test_the_next_attempt_does_not_start_while_the_previous_one_is_blocked(impatient: Blocking) -> None:
     impatient.blocked().close(cancel=True)
 
     after = impatient.next()

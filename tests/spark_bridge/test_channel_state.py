@@ -53,13 +53,12 @@ class Line:
         place = {"gate": 0} if which is self.windows else {"output": 0}
         return ChannelStatePart(path=path, batches=(self.batch,), **place)
 
-    def written(self, which: DrivenAttempt) -> OperatorSubtaskState:
-        """Write the batch as channel state."""
+    def write_channel_state(self, which: DrivenAttempt) -> OperatorSubtaskState:
         part = self.part(which)
         which.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)
 
-    def restarted(self, which: DrivenAttempt, state: OperatorSubtaskState) -> tuple[DrivenAttempt, BatchRef]:
+    def restart(self, which: DrivenAttempt, state: OperatorSubtaskState) -> tuple[DrivenAttempt, BatchRef]:
         """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
@@ -70,7 +69,7 @@ class Line:
         return attempt, recovered
 
     def published_by(self, windows: DrivenAttempt, batch: BatchRef) -> list[tuple[int, int]]:
-        """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
+        """Return the keys and amounts that the windows publish at their next checkpoint after reading a batch."""
         windows.run(StageResult(stage=0, outputs=(StageOutput(output=0, batch=batch),)))
         windows.snapshot(2, watermark_ms=WATERMARK_MAX)
         windows.commit(2)
@@ -91,8 +90,8 @@ def test_a_processed_input_batch_is_written_and_in_flight_again(line: Line) -> N
     hold(line, line.windows)
     line.windows.run(line.made)
 
-    state = line.written(line.windows)
-    windows, recovered = line.restarted(line.windows, state)
+    state = line.write_channel_state(line.windows)
+    windows, recovered = line.restart(line.windows, state)
 
     [folder], [handle] = state.exclusive, state.input_channels
     assert (folder.path, folder.size_bytes) == (handle.in_flight.path, handle.in_flight.size_bytes)
@@ -108,8 +107,8 @@ def test_a_processed_input_batch_is_written_and_in_flight_again(line: Line) -> N
 def test_an_output_batch_is_sent_again_to_the_same_subpartition(line: Line) -> None:
     hold(line, line.source)
 
-    state = line.written(line.source)
-    _, recovered = line.restarted(line.source, state)
+    state = line.write_channel_state(line.source)
+    _, recovered = line.restart(line.source, state)
 
     [handle] = state.result_subpartitions
     assert (handle.output, handle.subpartition, handle.subpartitions) == (0, 0, 1)
@@ -119,7 +118,7 @@ def test_an_output_batch_is_sent_again_to_the_same_subpartition(line: Line) -> N
 
 def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line) -> None:
     hold(line, line.windows)
-    [handle] = line.written(line.windows).input_channels
+    [handle] = line.write_channel_state(line.windows).input_channels
     line.windows.close(cancel=True)
 
     vertex_id, keys = line.source_vertex.vertex_id, line.harness.keys_of(line.source_vertex)
@@ -140,13 +139,13 @@ def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line)
     assert published == PUBLISHED
 
 
-def test_an_empty_channel_is_no_state_and_runs_no_job(line: Line) -> None:
+def test_an_empty_channel_has_no_state_and_runs_no_job(line: Line) -> None:
     line.windows.tell(WriteChannelState(checkpoint_id=1, parts=()))
 
     assert line.windows.expect(ChannelStateWritten).folders == ()
 
 
-def test_held_batches_are_released_if_the_checkpoint_is_abandoned(line: Line) -> None:
+def test_held_batches_are_released_if_the_checkpoint_is_aborted(line: Line) -> None:
     stats = line.harness.plane.stats
     before = stats().batches
     hold(line, line.source)

@@ -25,7 +25,7 @@ def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
 
 
 def test_collected_values_equal_those_in_functions(spark: SparkSession, zone: str) -> None:
-    # 01:30 in New York, in summer time and again an hour later.
+    # 01:30 in New York, in summer time, and again one hour later.
     first, second = (datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (5, 6))
     row = {
         "at": second,

@@ -46,7 +46,7 @@ def test_no_code_is_compiled_again(
     assert times.getCount() == compiled > 0
 
 
-def test_rows_are_compared_with_the_instant(rows: DataFrame) -> None:
+def test_rows_are_compared_with_the_watermark_instant(rows: DataFrame) -> None:
     assert before(rows, 3).count() == 3000
     assert before(rows, -(2**63)).count() == 0
     assert before(rows, 2**63).count() == 10_000

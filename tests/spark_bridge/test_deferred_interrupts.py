@@ -28,7 +28,7 @@ def test_an_interrupt_is_deferred_to_the_previous_handler() -> None:
     assert events == ["started", "interrupt"]
 
 
-def test_a_handler_installed_meanwhile_is_removed() -> None:
+def test_a_handler_installed_during_the_start_is_removed() -> None:
     handler = signal.getsignal(signal.SIGINT)
 
     with DeferredInterrupts() as interrupts:
@@ -56,7 +56,7 @@ def test_a_second_interrupt_is_not_deferred() -> None:
     assert reached == ["one"]
 
 
-def test_an_error_raised_meanwhile_is_not_hidden_by_an_interrupt() -> None:
+def test_an_error_during_the_start_is_not_hidden_by_an_interrupt() -> None:
     def start() -> None:
         with DeferredInterrupts():
             signal.raise_signal(signal.SIGINT)

@@ -20,7 +20,7 @@ def test_an_engine_is_created_without_calling_the_jvm(harness: Harness, monkeypa
         harness.source(name="producer"),
         harness.vertex("windows", harness.windows(), harness.sink()),
     ]
-    harness.plane.global_aggregates(harness.job_id)  # The first use creates the job's session.
+    harness.plane.global_aggregates(harness.job_id)  # The first call creates the job's session.
     commands: list[str] = []
     gateway: Any = harness.plane.session.sparkContext._gateway
     client = type(gateway._gateway_client)

@@ -26,7 +26,7 @@ def test_a_condition_and_its_negation_partition_the_rows(spark: SparkSession, as
     assert sorted(map(tuple, parts.collect()), key=str) == [(1, False), (2, True), (None, False)]
 
 
-def test_rows_of_the_engine_session_join_a_users_cached_frame(spark: SparkSession) -> None:
+def test_engine_session_rows_can_be_joined_with_a_users_cached_frame(spark: SparkSession) -> None:
     static = spark.createDataFrame([(1, "one"), (2, "two")], "n long, name string").cache()
     rows = engine_session(spark).createDataFrame([(1,), (3,)], "n long").coalesce(1)
     try:

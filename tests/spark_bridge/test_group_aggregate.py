@@ -55,7 +55,7 @@ def test_each_batch_emits_the_running_count_of_its_keys(harness: Harness) -> Non
     assert counting.published() == RUNNING
 
 
-def test_null_is_a_key_like_any_other(harness: Harness) -> None:
+def test_null_is_counted_like_any_other_key(harness: Harness) -> None:
     counting = Counting(harness, key="amount", files=[[(1, None, 0.0), (2, None, 0.1), (3, 7, 0.2)]] * 2)
     subtasks = counting.begin()
 
@@ -83,7 +83,7 @@ def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harn
     assert counting.published() == RUNNING
 
 
-# The state of `process_table` is redistributed alike.
+# The state of `process_table` is redistributed in the same way.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -91,7 +91,7 @@ def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harn
         (1, 2),
         (1, 3),
         (3, 1),
-        # Both of two subtasks are split, and one of the three takes over from both.
+        # Both of two subtasks are split, and one of the three new subtasks takes over from both.
         (2, 3),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_savepoint_contains_all_counts_under_their_name(harness: Harness) -> N
     subtask.commit(1)
     counting.read([subtask], 1)
 
-    state = saved(subtask, 2, str(harness.folder / "savepoint"))
+    state = take_savepoint(subtask, 2, str(harness.folder / "savepoint"))
     subtask.close(cancel=True)
     restored = counting.begin(1, [state])
     counting.read(restored, 2)
@@ -144,7 +144,6 @@ def test_many_batches_are_merged_without_changing_counts(harness: Harness, monke
     assert counting.published() == [(1, count) for count in range(1, 5)]
 
 
-def saved(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
-    """Take a savepoint of a subtask's state."""
+def take_savepoint(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     return subtask.snapshot(checkpoint_id, options=options).state

@@ -41,7 +41,7 @@ def code(harness: Harness, *outer: Side, gives_late_data: bool = False) -> Inter
 
 
 class Job:
-    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each batch has rows (key, amount, seconds)."""
 
     def __init__(self, harness: Harness, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]) -> None:
         for number, rows in enumerate(batches):
@@ -58,7 +58,6 @@ class Job:
         return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: DrivenAttempt, number: int, gate: int, watermark_ms: int) -> StageResult:
-        """Process a batch at a gate."""
         split = self.harness.splits(self._source_vertex)[number]
         (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
         return finished
@@ -68,7 +67,7 @@ class Job:
         return sorted(map(tuple, rows), key=str)
 
 
-def test_a_row_before_the_watermark_has_no_match_and_is_counted(harness: Harness) -> None:
+def test_a_late_row_has_no_match_and_is_counted(harness: Harness) -> None:
     inner = code(harness)
     job = Job(harness, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
     join = job.begin(inner)
@@ -82,7 +81,7 @@ def test_a_row_before_the_watermark_has_no_match_and_is_counted(harness: Harness
     assert job.published() == [(10, 20), (31, 20)]
 
 
-def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(harness: Harness) -> None:
+def test_a_late_row_goes_to_the_late_side_output_of_its_side(harness: Harness) -> None:
     inner = code(harness, gives_late_data=True)
     job = Job(harness, inner, [(1, 10, 4.9), (1, 11, 5.0)], [(1, 20, 4.8)])
     join = job.begin(inner, SideOutputCode(tag=Side.RIGHT.late_data))
@@ -95,7 +94,7 @@ def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(har
     assert [row.amount for row in harness.published().collect()] == [20]
 
 
-def test_unmatched_rows_are_emitted_once_also_after_a_restore(harness: Harness) -> None:
+def test_unmatched_rows_are_emitted_once_even_after_a_restore(harness: Harness) -> None:
     full = code(harness, Side.LEFT, Side.RIGHT)
     job = Job(harness, full, [(1, 10, 1.0), (2, 11, 1.5), (3, 12, 4.0)], [(2, 20, 2.4), (4, 21, 2.0)])
     join = job.begin(full)

@@ -1,4 +1,4 @@
-"""Tests that results outlive their attempts: their rows stay in Spark exactly until they are released."""
+"""Tests that results outlive their attempts: the rows stay in Spark exactly until they are released."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def produce_result(harness: Harness, *, number: int = 0, cancel: bool = False) -
 def rows_read_by_subtask(
     harness: Harness, source: DrivenAttempt, result: StageResult, *, subtask: int = 0, number: int = 0
 ) -> int:
-    """Return the number of rows that a subtask reads of its result."""
+    """Return how many rows of a result a subtask reads."""
     vertex = harness.vertex("writer", harness.sink())
     reader = harness.begin(vertex, reads=source, subtask=subtask, number=number).open()
     rows = sum(stage.rows_in for stage in reader.run(result, subpartition=subtask))
@@ -60,7 +60,7 @@ def test_a_result_is_readable_repeatedly_after_its_attempt_ends(harness: Harness
 @pytest.mark.parametrize(
     "strategy", [ShipStrategy.BROADCAST, pytest.param(ShipStrategy.REBALANCE, marks=pytest.mark.long)]
 )
-def test_batches_sent_as_a_whole_are_retained_too(harness: Harness, strategy: ShipStrategy) -> None:
+def test_batches_sent_unsplit_are_retained(harness: Harness, strategy: ShipStrategy) -> None:
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
     vertex = harness.source()
     source = harness.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
@@ -103,7 +103,7 @@ def test_the_end_of_the_job_frees_retained_batches(harness: Harness) -> None:
     assert harness.persisted() <= before
 
 
-def test_ending_a_job_concurrently_returns_after_it_has_ended(harness: Harness) -> None:
+def test_concurrent_ends_of_a_job_return_after_it_has_ended(harness: Harness) -> None:
     begun, may_go_on = Event(), Event()
 
     def block(rows: DataFrame) -> DataFrame:
@@ -126,7 +126,7 @@ def test_ending_a_job_concurrently_returns_after_it_has_ended(harness: Harness) 
     first.start()
     attempt.expect_failure()
     second.start()
-    # A caller that does not wait for the other returns at once, long before this.
+    # A caller that does not wait for the other caller returns long before this timeout.
     second.join(0.5)
     may_go_on.set()
     for each in (first, second):

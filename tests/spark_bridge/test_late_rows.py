@@ -22,7 +22,7 @@ Sale = tuple[int, int, float]
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Two files; the second also has old rows."""
+    """Two files; the second file also has old rows."""
     write_rows(harness.input / "0.parquet", [(1, 10, 0.5), (2, 20, 2.5)])
     write_rows(harness.input / "1.parquet", [(1, 11, 0.6), (1, 12, 2.7), (2, 21, 1.0), (2, 22, 3.9)])
     return harness
@@ -51,7 +51,7 @@ def late_rows(harness: Harness) -> list[Sale]:
 
 
 def rows_counted_as_late(harness: Harness, code: WindowCode) -> int:
-    """Run windows to the end, with the second file after the watermark; return the number of dropped late rows."""
+    """Run windows to the end, with the second file after the watermark, and return the number of dropped late rows."""
     source, window = pipeline(harness, code)
     first, second = harness.splits(source.engine.descriptor.vertex)
     window.run(source.read([first]))

@@ -1,4 +1,4 @@
-"""Tests that a task fails if rows that it needs are gone with their executor, and reports which task produced them."""
+"""Tests that a task fails if rows that it needs were lost with their executor, and reports which task produced them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_reading_a_lost_batch_fails_and_names_the_result_partition(harness: Harn
     assert not failed.cause.suppress_restarts
 
 
-def test_an_attempt_with_lost_state_fails_instead_of_only_declining_its_checkpoint(harness: Harness) -> None:
+def test_an_attempt_with_lost_state_fails_instead_of_declining_its_checkpoint(harness: Harness) -> None:
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     source_vertex = harness.source()
     source = harness.begin(source_vertex).open()

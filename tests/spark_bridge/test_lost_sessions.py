@@ -1,4 +1,4 @@
-"""Tests that a job whose session is stopped or whose JVM dies continues, or fails with a reason, and never hangs."""
+"""Tests that a job whose session is stopped or whose JVM ends continues, or fails with a reason, and never hangs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
 
 @pytest.mark.long
-def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
+def test_a_session_stopped_from_outside_is_restarted(tmp_path: Path) -> None:
     outcomes, beside = run_lost_sessions("outside", tmp_path)
 
     assert outcomes == [f"stopped from outside FINISHED {ALL} UTC"]
@@ -68,7 +68,7 @@ def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_path: Path) -> None:
+def test_a_programs_own_session_is_not_restarted_and_the_error_explains_why(tmp_path: Path) -> None:
     (outcomes,), _ = run_lost_sessions("theirs", tmp_path)
 
     assert outcomes.startswith(

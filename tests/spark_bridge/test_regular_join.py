@@ -34,7 +34,7 @@ def code(harness: Harness, time_to_live_ms: int | None = None) -> RegularJoinCod
 
 
 class Job:
-    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each batch has rows (key, amount, seconds)."""
 
     def __init__(
         self, harness: Harness, join: RegularJoinCode, *batches: Sequence[tuple[int | None, int, float]]
@@ -53,7 +53,6 @@ class Job:
         return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: DrivenAttempt, number: int, gate: int, *, now_ms: int = 0) -> None:
-        """Process a batch at a gate."""
         split = self.harness.splits(self._source_vertex)[number]
         (output,) = self._source.read([split]).outputs
         join.stage += 1
@@ -66,7 +65,7 @@ class Job:
         return sorted(map(tuple, self.harness.published().collect()))
 
 
-def test_rows_match_in_any_arrival_order_also_after_a_restore(harness: Harness) -> None:
+def test_rows_match_in_any_arrival_order_even_after_a_restore(harness: Harness) -> None:
     job = Job(harness, code(harness), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)])
     join = job.begin()
     job.process(join, 0, LEFT)

@@ -19,7 +19,7 @@ def sorted_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
-def test_the_newest_row_of_a_key_wins_and_deleted_keys_are_absent(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_row_of_each_undeleted_key_is_returned(spark: SparkSession, tmp_path: Path) -> None:
     state = of_function(
         spark,
         tmp_path,
@@ -68,7 +68,8 @@ def test_state_of_an_operator_without_rows_is_empty(spark: SparkSession) -> None
 
 
 def test_unfired_windows_are_merged_from_panes(spark: SparkSession, tmp_path: Path) -> None:
-    # The window from -1 to 1 has fired in one subtask; in another, the one from 0 to 2 as well.
+    # The window from -1 to 1 has fired in one subtask; in the other subtask, the window from 0 to 2 has fired as
+    # well.
     state = of_windows(spark, tmp_path, (-1, [("a", 0, 1), ("a", 0, 2), ("a", 1, 4)]), (0, [("b", 0, 8), ("b", 1, 16)]))
 
     windows = [(row.user, minute(row.window_start), row["sum(amount)"], row.rows) for row in state.windows().collect()]

@@ -64,7 +64,7 @@ def test_an_ended_job_leaves_no_segment_of_running_attempts(harness: Harness) ->
 def test_a_killed_driver_leaves_no_segment(tmp_path: Path) -> None:
     driver = [sys.executable, "-c", KILLED, str(tmp_path)]
 
-    # The JVM shares this output, so it has ended as well once all of it is read.
+    # The JVM shares this output, so the JVM has ended as well once all output is read.
     killed = subprocess.run(driver, capture_output=True, text=True, timeout=100, check=False)
 
     assert killed.returncode == -SIGKILL, killed.stderr

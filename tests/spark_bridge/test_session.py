@@ -1,4 +1,4 @@
-"""Tests the session: which settings it gets, and which are left unchanged."""
+"""Tests the session: which settings it gets, and which settings are not changed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ appender.stderr.name = stderr
 
 
 def run_in_new_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the script in a Python process of its own."""
+    """Run the script in a separate Python process."""
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -128,8 +128,8 @@ def test_speculative_execution_is_refused_by_an_environment(
 
 
 @pytest.mark.slow
-def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently() -> None:
-    """Ctrl-C does not reach Spark, and because its JVM is in a session of its own, neither does a SIGTERM."""
+def test_a_new_session_preserves_signals_and_java_options_and_starts_silently() -> None:
+    """Ctrl-C does not reach Spark. Neither does a SIGTERM, because Spark's JVM is in its own process session."""
     ran = run_in_new_process(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
@@ -137,7 +137,7 @@ def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently
 
 
 @pytest.mark.slow
-def test_a_jvm_that_fails_to_start_gives_one_line_with_the_reason(tmp_path: Path) -> None:
+def test_a_failed_jvm_start_is_reported_on_one_line_with_the_reason(tmp_path: Path) -> None:
     ran = run_in_new_process(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
 
     error = "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]: Java has ended: Error: Not allowed"

@@ -19,7 +19,7 @@ from tests.spark_bridge.harness import END, Harness, at_ms, count_and_most, writ
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SALES = [(key, key * 10 + second, second + key / 10) for second in range(12) for key in range(3)]
-# The latter has a window size that is no multiple of the slide, and an offset.
+# The second case has a window size that is not a multiple of the slide, and an offset.
 SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 
@@ -32,7 +32,7 @@ def files(harness: Harness) -> Harness:
 
 
 def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) -> list[Row]:
-    """Return the windows of the whole input as a plain batch computes them."""
+    """Return the windows of the whole input as computed by a plain batch."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
     rows = harness.plane.session.read.parquet(str(harness.input))
@@ -43,7 +43,7 @@ def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) ->
 def pipeline(
     harness: Harness, windows: WindowCode, *, readers: int = 1, number: int = 0
 ) -> tuple[DrivenAttempt, list[DrivenAttempt]]:
-    """Create a source that aggregates by pane, and the windows after it that write; none is open yet."""
+    """Create a source that aggregates by pane, and the windows after it that write, without opening them."""
     source = harness.begin(harness.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
     vertex = harness.vertex("windows", windows, harness.sink(), parallelism=readers)
     return source, [harness.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)]
@@ -114,7 +114,7 @@ def test_each_window_fires_once_with_the_watermark(files: Harness) -> None:
         window.tell(AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))
         fired.append(sum(output.batch.rows for output in window.expect_result().outputs))
 
-    # Three keys in each of the windows that begin at -2; no windows; 0, 2, 4; 6, 8, 10.
+    # Three keys fire in each window: the windows that start at -2; none; 0, 2 and 4; 6, 8 and 10.
     assert fired == [3, 0, 9, 9]
     assert sum(fired) == len(batch_windows(files, code))
     assert files.plane.stats().batches == len([each for each in fired if each])
@@ -132,7 +132,7 @@ def test_a_row_is_late_only_after_its_last_window_closed(harness: Harness) -> No
     window.snapshot(1, END)
     window.commit(1)
 
-    # The window from 0 was closed when 3.5 arrived, although it had not fired: only the one from 2 counts it.
+    # The window from 0 was closed when 3.5 arrived, although it had not fired. Only the window from 2 counts the row.
     published = {(row.window_start.second, row.n) for row in harness.published().collect()}
     assert run.late_rows == 2
     assert published == {(0, 1), (2, 3), (4, 1)}

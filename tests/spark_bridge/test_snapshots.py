@@ -1,4 +1,4 @@
-"""Tests snapshots while stages continue, if a snapshot fails, is aborted or is slow."""
+"""Tests snapshots while stages continue, and snapshots that fail, are aborted or are slow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
 
 
 class Line:
-    """Windows whose snapshots block before they compute the windows that fire, until the test releases them."""
+    """Windows whose snapshots block before they compute the firing windows, until the test releases them."""
 
     def __init__(self, harness: Harness) -> None:
         write_rows(harness.input / "0.parquet", ROWS)
@@ -61,11 +61,10 @@ class Line:
         self.windows.start_prepare(checkpoint_id, watermark_ms, options)
 
     def write(self, prepared: CommitPrepared, savepoint: str | None = None) -> None:
-        """Start to write a snapshot."""
         checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
         self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 
-    def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> DrivenAttempt:
+    def restart(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> DrivenAttempt:
         """Start the next attempt of the windows from a snapshot, in place of this one."""
         self.windows.close(cancel=True)
         if is_state_lost:
@@ -109,7 +108,7 @@ def test_rows_fired_by_a_failed_snapshot_are_in_the_next_one(line: Line) -> None
     assert line.harness.published().count() == 5
 
 
-def test_fired_state_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fired_state_may_be_merged_during_a_snapshot(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
     for _ in range(3):
@@ -172,7 +171,7 @@ def test_state_merged_after_a_checkpoint_is_restored_once(
         line.read()
     state = line.windows.snapshot(2).state
 
-    restored = line.restarted(state, is_state_lost=is_state_lost)
+    restored = line.restart(state, is_state_lost=is_state_lost)
     restored.snapshot(3, END)
     restored.commit(3)
 
@@ -191,7 +190,7 @@ def test_batches_are_merged_while_restored_state_is_still_loading(line: Line, mo
 
     load = SparkStateBackend.load
     monkeypatch.setattr(SparkStateBackend, "load", load_late)
-    restored = line.restarted(state, is_state_lost=True)
+    restored = line.restart(state, is_state_lost=True)
     line.read()
     may_read.set()
     restored.snapshot(2, END)
@@ -206,7 +205,7 @@ def test_unreadable_state_fails_the_attempt_and_its_waiters(line: Line) -> None:
     state = line.windows.snapshot(1).state
     rmtree(line.harness.folder / "checkpoints")
 
-    restored = line.restarted(state, is_state_lost=True)
+    restored = line.restart(state, is_state_lost=True)
     failed = restored.expect_failure()
 
     assert "reading the state of" in failed.cause.message
@@ -239,7 +238,7 @@ def test_lateness_does_not_depend_on_a_restart(line: Line) -> None:
     state = line.windows.snapshot(1, closed).state
     before = line.read(closed)
 
-    line.restarted(state)
+    line.restart(state)
     after = line.read()
 
     assert (before, after) == (3, 3)
@@ -250,7 +249,7 @@ def test_ended_event_time_restarts_in_a_successor_job(line: Line) -> None:
     line.read()
     drained = line.windows.snapshot(1, END).state
 
-    line.restarted(drained)
+    line.restart(drained)
     late_rows = line.read()
     line.windows.snapshot(2, END)
     line.windows.commit(2)
@@ -266,7 +265,7 @@ def test_a_subtask_leaves_no_file_in_a_savepoint_if_its_state_fails(
     savepoint = tmp_path / "savepoint-1"
     line.may_fire.set()
     line.read()
-    # Creating the state's folder fails here; the sink's staged files are copied before that.
+    # Creating the state's folder fails here, after the sink's staged files have been copied.
     attempt = line.windows.engine.descriptor.attempt
     savepoint.mkdir()
     (savepoint / f"{attempt}-1").touch()

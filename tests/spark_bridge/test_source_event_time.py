@@ -1,4 +1,6 @@
-"""Tests the event times that a source reports for a batch: the latest, the earliest if order is tracked, or marks."""
+"""Tests the event times that a source reports for a batch: the latest, the earliest if order is tracked, or the marked
+times.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def test_the_earliest_time_is_reported_despite_file_statistics(
 @pytest.mark.parametrize(
     ("punctuation", "latest_ms"), [("key > 0", at_ms(2)), ("key = 1", at_ms(1)), ("key = 7", None)]
 )
-def test_only_watermark_marks_are_reported_if_rows_mark_them(
+def test_only_marked_watermarks_are_reported_if_rows_mark_them(
     harness: Harness, punctuation: object, latest_ms: int | None
 ) -> None:
     assert read_one_batch(harness, punctuation=punctuation).event_time_max == latest_ms

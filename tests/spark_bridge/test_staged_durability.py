@@ -37,15 +37,15 @@ def watched_renames(syncs: Syncs) -> Iterator[None]:
     """Record renames together with the syncs."""
     rename = os.rename
 
-    def noted(source: str, target: str) -> None:
+    def record_rename(source: str, target: str) -> None:
         rename(source, target)
         syncs.paths.append(f"renamed to {target}")
 
-    with patch("os.rename", noted):
+    with patch("os.rename", record_rename):
         yield
 
 
-def test_staged_files_and_all_folders_above_are_synced_at_the_barrier(spark: SparkSession, tmp_path: Path) -> None:
+def test_staged_files_and_all_parent_folders_are_synced_at_the_barrier(spark: SparkSession, tmp_path: Path) -> None:
     writer = writer_of(spark, FileSink.parquet(tmp_path / "new" / "out").partition_by("odd"))
     names = writer.stage(spark.range(10).selectExpr("id", "id % 2 AS odd").coalesce(1)).names
 
@@ -94,7 +94,7 @@ def test_renames_are_synced_once_before_a_commit_returns(spark: SparkSession, tm
     assert staged == sorted(staged), "a name in the staging folder is gone before the published one is durable"
 
 
-def test_restore_syncs_renames_of_an_earlier_attempt(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restore_syncs_renames_of_an_earlier_attempt(spark: SparkSession, tmp_path: Path) -> None:
     sink = FileSink.parquet(tmp_path / "out")
     first = writer_of(spark, sink, fsync=False)
     prepared = first.prepare_commit(1, first.stage(spark.range(1)).names)
@@ -106,7 +106,7 @@ def test_restore_syncs_renames_of_an_earlier_attempt(spark: SparkSession, tmp_pa
     assert str(tmp_path / "out") in syncs.paths
 
 
-def test_no_staged_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_staged_file_is_synced_if_syncing_is_disabled(spark: SparkSession, tmp_path: Path) -> None:
     files = writer_of(spark, FileSink.parquet(tmp_path / "out"), fsync=False)
     function = ForeachBatchSink(lambda rows, checkpoint_id: None).writer(
         sink_context(spark, f"{tmp_path}/job/staged", fsync=False)
@@ -124,14 +124,14 @@ def test_no_staged_file_is_synced_when_the_setting_is_off(spark: SparkSession, t
     assert all(batch.files for batch in state.batches)
 
 
-def test_mark_of_a_complete_folder_is_synced(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_mark_of_a_complete_folder_is_synced(spark: SparkSession, tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         FileSink.parquet(tmp_path / "out").mark_success().finalize_global(sink_context(spark).filesystem)
 
     assert syncs.paths == [str(tmp_path / "out" / "_SUCCESS"), str(tmp_path / "out")]
 
 
-def test_rename_of_rows_passed_to_a_function_is_synced(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_rename_of_rows_passed_to_a_function_is_synced(spark: SparkSession, tmp_path: Path) -> None:
     writer = ForeachBatchSink(lambda rows, checkpoint_id: None).writer(sink_context(spark, f"{tmp_path}/job/staged"))
     writer.prepare_commit(1, writer.stage(spark.range(10)).names)
 
@@ -143,7 +143,7 @@ def test_rename_of_rows_passed_to_a_function_is_synced(spark: SparkSession, tmp_
 
 
 @pytest.mark.parametrize("upserts", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_commit_to_a_delta_table_is_synced_with_its_files(spark: SparkSession, tmp_path: Path, upserts: bool) -> None:
+def test_a_commit_to_a_delta_table_is_synced_with_its_files(spark: SparkSession, tmp_path: Path, upserts: bool) -> None:
     table = tmp_path / "table"
     sink = DeltaSink.upsert(table, keys=["id"]) if upserts else DeltaSink.append(table)
     writer = sink.writer(sink_context(spark, f"{table}/_flykka-staging/job"))
@@ -162,7 +162,7 @@ def test_commit_to_a_delta_table_is_synced_with_its_files(spark: SparkSession, t
     assert upserts or syncs.paths.index(str(table)) < min(staged)
 
 
-def test_staged_and_published_files_survive_a_loss_of_power(spark: SparkSession, tmp_path: Path) -> None:
+def test_staged_and_published_files_survive_a_power_failure(spark: SparkSession, tmp_path: Path) -> None:
     with Disk(tmp_path).mounted() as disk:
         sink = FileSink.parquet(disk.folder / "out").partition_by("odd")
         writer = writer_of(spark, sink)
@@ -185,7 +185,7 @@ def check(pending: list[PendingFile], disk: Path, survived: Path, attribute: str
         assert (survived / path.relative_to(disk)).read_bytes() == path.read_bytes()
 
 
-def test_delta_table_survives_a_loss_of_power_after_each_commit(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_delta_table_survives_a_power_failure_after_each_commit(spark: SparkSession, tmp_path: Path) -> None:
     with Disk(tmp_path).mounted() as disk:
         table = disk.folder / "table"
         sink = DeltaSink.upsert(table, keys=["id"])

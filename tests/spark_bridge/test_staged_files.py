@@ -56,7 +56,7 @@ def flip_a_byte(file: Path) -> None:
 
 
 class Target:
-    """A sink of one kind, its writers, and what readers see."""
+    """A sink of one type, its writers, and the rows that readers see."""
 
     def __init__(self, spark: SparkSession, folder: Path, kind: str) -> None:
         self.spark = spark
@@ -95,12 +95,12 @@ class Target:
 
 KINDS = ["files", "compacted files", "function", "delta", "delta upsert"]
 QUICK = ("files", "function", "delta")
-"""The sinks for quick runs; the other sinks stage their files like one of these."""
+"""The sinks for quick runs; the other sinks stage their files like one of these sinks."""
 EACH_KIND = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in KINDS]
 
 
 def failure(call: Callable[[], object]) -> BaseException:
-    """Return the StagedFileError that a call raises, itself or as a cause."""
+    """Return the StagedFileError that a call raises, directly or as a cause."""
     with pytest.raises((StagedFileError, OperatorFailedError)) as raised:
         call()
     error = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
@@ -110,8 +110,8 @@ def failure(call: Callable[[], object]) -> BaseException:
 
 
 def cases(values: Sequence[object]) -> list[Any]:
-    """Parametrise the first value with several kinds of sinks, the others with the file sink; the rest is for long
-    runs.
+    """Parametrise the first value with several types of sinks, and the others with the file sink. All but a few cases
+    are for long runs.
     """
     is_quick = {(kind, values[0]) for kind in QUICK} | {("files", value) for value in values}
     return [
@@ -122,7 +122,7 @@ def cases(values: Sequence[object]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "damage"), cases([cut_in_half, empty]))
-def test_damaged_file_is_found_by_its_size_before_a_commit(
+def test_a_damaged_file_is_detected_by_its_size_before_a_commit(
     spark: SparkSession, tmp_path: Path, kind: str, damage: Damage
 ) -> None:
     target = Target(spark, tmp_path, kind)
@@ -139,7 +139,9 @@ def test_damaged_file_is_found_by_its_size_before_a_commit(
 
 
 @pytest.mark.parametrize(("kind", "damage"), cases([flip_a_byte, empty, cut_in_half]))
-def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Path, kind: str, damage: Damage) -> None:
+def test_a_damaged_file_is_detected_after_a_restore(
+    spark: SparkSession, tmp_path: Path, kind: str, damage: Damage
+) -> None:
     target = Target(spark, tmp_path, kind)
     prepared = target.prepare(target.writer())
     file = target.staged()[-1]
@@ -153,7 +155,7 @@ def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kind", "restores"), cases([True, False]))
-def test_missing_file_in_an_existing_folder_is_an_error(
+def test_a_missing_file_in_an_existing_folder_is_an_error(
     spark: SparkSession, tmp_path: Path, kind: str, restores: bool
 ) -> None:
     target = Target(spark, tmp_path, kind)
@@ -209,7 +211,7 @@ def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
     return CheckpointStorage(str(folder)).write_metadata(taken)
 
 
-def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSession, tmp_path: Path) -> None:
     target = Target(spark, tmp_path, "function")
     writer = target.writer()
     target.prepare(writer)
@@ -223,7 +225,7 @@ def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSes
 
 
 @pytest.mark.parametrize("kind", ["files", "function"])
-def test_file_changed_before_its_barrier_fails_the_checkpoint(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_a_file_changed_before_its_barrier_fails_the_checkpoint(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     target = Target(spark, tmp_path, kind)
     writer = target.writer()
     names = writer.stage(spark.range(10).coalesce(1)).names
@@ -236,7 +238,7 @@ def test_file_changed_before_its_barrier_fails_the_checkpoint(spark: SparkSessio
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
-def test_checkpoint_of_an_older_version_is_published_with_one_log_line(
+def test_a_checkpoint_of_an_older_version_is_published_with_one_log_line(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     target = Target(spark, tmp_path, kind)
@@ -262,7 +264,7 @@ def without_digests(piece: Value) -> Value:
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
-def test_damage_in_a_savepoint_is_found_by_a_job_starting_from_it(
+def test_damage_in_a_savepoint_is_detected_by_a_job_starting_from_it(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     target = Target(spark, tmp_path, kind)

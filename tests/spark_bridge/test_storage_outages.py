@@ -33,13 +33,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _lengths(quick: int) -> pytest.MarkDecorator:
-    """Parametrise the lengths of outages, in operations; only one length is quick. The longest outage never ends."""
+    """Parametrise the lengths of outages, counted in operations; only one length is quick. The longest outage never
+    ends.
+    """
     every = pytest.param((1, 2, 3, 5, 100), marks=pytest.mark.long)
     return pytest.mark.parametrize("lengths", [(quick,), every], ids=["one", "every"])
 
 
 class Storage:
-    """A folder that can be unavailable; a file replaces it then."""
+    """A folder that can be unavailable. During an outage a file replaces the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +66,7 @@ class Storage:
 
 
 class FlickeringFileSystem(FileSystem):
-    """Operates on a storage that is unavailable during some operations, which are counted from the last `plan`."""
+    """Operates on a storage that is unavailable during some operations, counted from the last call of `plan`."""
 
     def __init__(self, session: SparkSession, storage: Storage) -> None:
         super().__init__(session)
@@ -94,13 +96,13 @@ class Given:
         self.by_checkpoint[checkpoint_id] = {row.id for row in rows.collect()}
 
     def __deepcopy__(self, memo: object) -> Given:
-        """Return the object itself: copies of a writer call the same function."""
+        """Return the object itself, because copies of a writer call the same function."""
         return self
 
 
 @dataclass
 class Case:
-    """A sink whose rows are staged in a storage, and what its readers see."""
+    """A sink whose rows are staged in a storage, and the rows that readers see."""
 
     sink: Sink
     storage: Storage
@@ -172,7 +174,8 @@ def test_an_outage_during_a_commit_loses_no_row_and_fails_no_job(
     case.storage.keep()
 
     def commit(away: range) -> None:
-        # Rows are staged once: a copy of their writer knows the staged files, and commits to a copy of the folder.
+        # Rows are staged only once. A copy of their writer knows the staged files, and commits to a copy of the
+        # folder.
         writer = deepcopy(staged, {id(shared): shared for shared in (context, filesystem)})
         filesystem.plan(away)
         restarts(away, lambda: writer.commit(1))
@@ -194,12 +197,12 @@ def rows_of_two_files(spark: SparkSession) -> DataFrame:
 
 
 def outages(operations: int, lengths: tuple[int, ...]) -> Iterator[range]:
-    """Yield outages of these lengths, from each of so many operations."""
+    """Yield outages of these lengths, from each of `operations` operations."""
     return (range(begin, begin + length) for begin in range(operations) for length in lengths)
 
 
 def restarts(away: range, work: Callable[[], object]) -> None:
-    """Run the work; fail if it raises an error that requests no restart."""
+    """Run the work, and fail if it raises an error that requests no restart."""
     try:
         work()
     except Exception as error:  # noqa: BLE001

@@ -51,7 +51,7 @@ def test_remote_executors_are_not_warmed_up(
     assert jobs(spark) == before
 
 
-def test_a_session_with_an_unwritable_folder_stays_cold_without_an_error(
+def test_a_session_with_an_unwritable_folder_is_not_warmed_up_without_error(
     spark: SparkSession, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:

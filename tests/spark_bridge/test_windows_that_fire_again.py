@@ -1,4 +1,4 @@
-"""Tests windows with allowed lateness under random restarts: they emit what Flink's would."""
+"""Tests windows with allowed lateness under random restarts: they emit the same results as Flink's windows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AGAIN = OperatorSubtaskState(operator_id=OperatorId("windows"), watermark=BEGINS
 
 @dataclass
 class Subtask:
-    """A subtask of windows, and a model of Flink's windows for it."""
+    """A subtask of windows, and a model of Flink's windows for this subtask."""
 
     operator: WindowAggregateOperator[Any, Rows]
     flink: FlinkWindows
@@ -45,7 +45,7 @@ class Subtask:
 
 @dataclass
 class Job:
-    """Windows over all keys. If `deferred`, they fire at barriers only."""
+    """Windows over all keys. If `deferred`, the windows fire only at barriers."""
 
     windows: EventTimeWindows
     allowed_lateness_ms: int
@@ -59,7 +59,9 @@ class Job:
     local: LocalStates = field(default_factory=lambda: LocalStates(Everything()))
 
     def begin(self, parallelism: int, *, event_time_begins_again: bool = False) -> None:
-        """Start from the last checkpoint, or without state. A source that it does not contain restarts event time."""
+        """Start from the last checkpoint, or without state. A source that the checkpoint does not contain restarts
+        event time.
+        """
         snapshots, before = self.taken or ([], [])
         now = chained_vertex(["windows"], parallelism, KEYS)
         was = chained_vertex(["windows"], len(snapshots) or parallelism, KEYS)
@@ -91,13 +93,12 @@ class Job:
                 for number, each in enumerate(before)
                 if intersection(key_groups_of(number, KEYS, len(before)), owned) and each.is_in_checkpoint
             )
-            # Windows that had fired in only some of the previous subtasks are open for more rows.
+            # Windows that had fired in only some of the previous subtasks accept more rows.
             fired = min((each.fired for each in read), default=WATERMARK_MIN)
             flink.fired = WATERMARK_MIN if event_time_begins_again else fired
             self.subtasks.append(Subtask(operator, flink))
 
     def process(self, rows: list[tuple[int, int]]) -> None:
-        """Process a batch of keys and times."""
         numbered: list[Row] = [(key, time, next(self.numbers)) for key, time in rows]
         for subtask in self.subtasks:
             owned, stage = subtask.operator.stores[""].backend.owned, next(self.attempts)
@@ -115,7 +116,6 @@ class Job:
                 self._compare(output, subtask.flink.fire(subtask.flink.fired))
 
     def advance(self, number: int, by: int) -> None:
-        """Advance the watermark of one subtask."""
         subtask = self.subtasks[number % len(self.subtasks)]
         was = subtask.flink.watermark
         subtask.flink.watermark = by - 20 if was == WATERMARK_MIN else was + by
@@ -123,7 +123,6 @@ class Job:
             self._fire(subtask)
 
     def checkpoint(self, *, savepoint: bool) -> None:
-        """Take a checkpoint and complete it."""
         self.checkpoints += 1
         snapshots = []
         for subtask in self.subtasks:
@@ -137,7 +136,6 @@ class Job:
         self.taken = snapshots, [each.flink.of_keys(key_groups_of(0, KEYS, 1)) for each in self.subtasks]
 
     def end(self) -> None:
-        """End the input."""
         for subtask in self.subtasks:
             subtask.flink.watermark = WATERMARK_MAX
             self._fire(subtask)
@@ -176,7 +174,7 @@ STEPS = st.lists(
     deferred=st.booleans(),
     steps=STEPS,
 )
-def test_windows_emit_the_same_as_flinks(
+def test_windows_emit_the_same_results_as_flinks(
     sizes: tuple[int, int],
     lateness: int,
     deferred: bool,

@@ -20,14 +20,14 @@ from flykka.spark_bridge.state.local_state import LocalState
 from tests.actors.machines.windows.flink_windows import window_starts
 
 Row = tuple[int, int, int]
-"""A key, which is also its key group, a time, and the number of the row."""
+"""A key, which is also the row's key group, a time, and the number of the row."""
 Rows = tuple[Row, ...]
 Result = tuple[int, int, tuple[int, ...]]
 """The start of a window, a key, and the numbers of its rows."""
 
 
 class Everything:
-    """Implements `Holders`: nothing is ever lost."""
+    """Implements `Holders`; no segment is ever lost."""
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
@@ -38,7 +38,7 @@ class Everything:
 
 
 class RowsBackend:
-    """Implements `StateBackend`: rows by their times, in files that are a dict."""
+    """Implements `StateBackend`: rows by their times, in files that are stored in a dict."""
 
     merge_at = 3
 
@@ -118,7 +118,7 @@ class NumbersOfWindows:
         return Arrived(segment=self.backend.keep(tuple(row for row in rows if row not in late)), late_rows=len(late))
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Any:
-        """Return the windows of each key that have a row not emitted yet."""
+        """Return the windows of each key that have a row that was not emitted yet."""
         numbers: dict[tuple[int, int], list[int]] = {}
         news: set[tuple[int, int]] = set()
         for reading in readings:
@@ -144,8 +144,8 @@ def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
 class FlinkWindows:
     """The windows of the keys of one subtask, with the semantics of Flink's WindowOperator.
 
-    `watermark` is the task's; windows up to `fired` have fired. Rows that arrive for a fired window are emitted with
-    the next firing.
+    `watermark` is the watermark of the task; windows up to `fired` have fired. Rows that arrive for a fired window are
+    emitted at the next firing.
     """
 
     windows: EventTimeWindows
@@ -157,11 +157,11 @@ class FlinkWindows:
 
     @property
     def is_in_checkpoint(self) -> bool:
-        """Return whether there is anything to checkpoint."""
+        """Return whether there is any state to checkpoint."""
         return self.fired != WATERMARK_MIN or bool(self.contents)
 
     def add(self, rows: Rows) -> int:
-        """Put rows into their windows; return the number of those that are too late for all of them."""
+        """Put rows into their windows, and return how many rows are too late for all their windows."""
         late = 0
         for key, time, number in rows:
             of_row = window_starts(self.windows, time)
@@ -173,7 +173,9 @@ class FlinkWindows:
         return late
 
     def fire(self, watermark: int) -> tuple[Result, ...]:
-        """Return the windows that end up to a watermark and have a row not emitted yet; then remove expired windows."""
+        """Return the windows that end up to a watermark and have a row that was not emitted yet; then remove expired
+        windows.
+        """
         self.fired = max(self.fired, watermark)
         due = sorted((start, key) for start, key in self.news if start + self.windows.size_ms - 1 <= self.fired)
         self.news -= set(due)
@@ -182,7 +184,7 @@ class FlinkWindows:
         return results
 
     def of_keys(self, keys: KeyGroupRange) -> FlinkWindows:
-        """Return the windows of some keys as restored from a checkpoint: without a watermark."""
+        """Return the windows of some keys as restored from a checkpoint, without a watermark."""
         windows = deepcopy(self)
         windows.watermark = WATERMARK_MIN
         windows.contents = {at: rows for at, rows in windows.contents.items() if keys.start <= at[1] <= keys.end}

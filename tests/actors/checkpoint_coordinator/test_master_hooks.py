@@ -54,7 +54,7 @@ def test_a_hook_without_state_leaves_no_master_state() -> None:
     assert states == (MasterState(identifier="a", data=b"state"),)
 
 
-def test_the_first_of_two_equal_names_stays() -> None:
+def test_a_hook_with_a_duplicate_name_is_not_added() -> None:
     first, second = Hook("a"), Hook("a")
     hooks = MasterHooks([first])
 
@@ -73,7 +73,7 @@ def test_an_invalid_hook_is_refused() -> None:
         MasterHooks([cast("MasterTriggerRestoreHook", "hook")])
 
 
-def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
+def test_a_failing_hook_is_reported_with_its_name_and_checkpoint() -> None:
     hooks = MasterHooks([Hook("a", ValueError("broken"))])
 
     with pytest.raises(MasterHookError, match="'a' failed for checkpoint 7") as raised:
@@ -84,12 +84,12 @@ def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
     assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_only_bytes_can_be_stored() -> None:
+def test_hook_state_must_be_bytes() -> None:
     with pytest.raises(MasterHookError, match="'a' returned str for checkpoint 7"):
         MasterHooks([Hook("a", "text")]).trigger(7, 0)
 
 
-def test_master_hooks_are_reset_without_a_checkpoint() -> None:
+def test_master_hooks_are_reset_if_there_is_no_checkpoint() -> None:
     hook = Hook("a")
 
     MasterHooks([hook]).restore(None, [("a", None)])
@@ -119,7 +119,7 @@ def test_hooks_are_reset_when_a_job_starts_and_closed_when_it_ends(tmp_path: Pat
     assert hook.calls == ["reset", "close"]
 
 
-def test_a_hook_added_while_a_job_runs_is_not_used_by_that_job(tmp_path: Path) -> None:
+def test_a_hook_added_during_a_job_is_not_used_by_it(tmp_path: Path) -> None:
     early, late = Hook("early"), Hook("late")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

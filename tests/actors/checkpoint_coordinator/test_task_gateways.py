@@ -34,7 +34,7 @@ def notify_complete(attempt: str) -> NotifyCheckpointComplete:
     )
 
 
-def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_order() -> None:
+def test_each_task_manager_gets_one_message_for_all_its_tasks() -> None:
     with SeededSystem(3) as system:
         one, two = Probe(system, "one", SESSION), Probe(system, "two", SESSION)
         gateways = TaskGateways()

@@ -1,4 +1,6 @@
-"""Staged files of a checkpoint are compared with the files that were written, unless they have been published since."""
+"""Staged files of a checkpoint are compared with the files that were written, unless the files have been published
+since.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(data)
 
 
-def test_each_flip_of_a_staged_file_is_found(staged_output: Staged) -> None:
+def test_a_flipped_bit_in_a_staged_file_is_found(staged_output: Staged) -> None:
     assert staged_output.damages() == []
     for file in staged_output.files:
         for place in range(file.stat().st_size):
@@ -101,10 +103,10 @@ def test_each_flip_of_a_staged_file_is_found(staged_output: Staged) -> None:
 
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("moves", [False, True])
-def test_cut_and_missing_staged_files_are_named(staged_output: Staged, number: int, moves: bool) -> None:
+def test_truncated_and_missing_staged_files_are_named(staged_output: Staged, number: int, moves: bool) -> None:
     file = staged_output.files[number]
     if moves:
-        # As two later owners of the job have moved the folders of their predecessors.
+        # Two later owners of the job have moved the folders of their predecessors.
         for job in (staged_output.job, staged_output.table_job):
             (job / "7").mkdir()
             (job / "1").rename(job / "7" / "from-1")
@@ -120,7 +122,7 @@ def test_cut_and_missing_staged_files_are_named(staged_output: Staged, number: i
     assert missing == f"{file} was staged by a sink and is missing: its rows are lost"
 
 
-def test_published_files_are_no_damage(staged_output: Staged) -> None:
+def test_published_files_are_not_reported_as_damage(staged_output: Staged) -> None:
     first, *_ = staged_output.files
     first.rename(staged_output.output / first.name)
     (staged_output.table / "day=1").mkdir()
@@ -129,7 +131,7 @@ def test_published_files_are_no_damage(staged_output: Staged) -> None:
     assert staged_output.damages() == []
 
 
-def test_files_removed_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
+def test_files_removed_after_publication_are_not_reported_as_damage(staged_output: Staged) -> None:
     for file in (staged_output.files[2], staged_output.files[4], staged_output.files[3]):
         file.unlink()
         file.parent.rmdir()
@@ -137,13 +139,13 @@ def test_files_removed_after_their_batch_was_published_are_no_damage(staged_outp
     assert staged_output.damages() == []
 
 
-def test_files_are_missing_when_the_folder_of_their_job_is_missing(staged_output: Staged) -> None:
+def test_files_are_reported_missing_if_their_jobs_folder_is_missing(staged_output: Staged) -> None:
     staged_output.job.rename(staged_output.job.with_name("away"))
 
     assert [damage.split()[0] for damage in staged_output.damages()] == [str(file) for file in staged_output.files[:3]]
 
 
-def test_staged_file_that_cannot_be_reached_is_named(staged_output: Staged) -> None:
+def test_an_inaccessible_staged_file_is_named(staged_output: Staged) -> None:
     staged_output.pieces = [
         PendingFile(checkpoint_id=3, staged="nowhere://out/a", target=f"file:{staged_output.output}/a")
     ]
@@ -154,7 +156,7 @@ def test_staged_file_that_cannot_be_reached_is_named(staged_output: Staged) -> N
 
 
 @pytest.mark.parametrize("without", [False, True], ids=["with digests", "older version"])
-def test_number_of_staged_files_and_of_those_without_digests_is_reported(staged_output: Staged, without: bool) -> None:
+def test_staged_files_are_counted_with_and_without_digests(staged_output: Staged, without: bool) -> None:
     pieces: list[Value] = list(map(without_digests, staged_output.pieces)) if without else staged_output.pieces
 
     verified = verify_checkpoint(checkpoint_with_list_state(list_state(COMMITTABLES, pieces)))
@@ -163,7 +165,7 @@ def test_number_of_staged_files_and_of_those_without_digests_is_reported(staged_
     assert verified.damages == ()
 
 
-def test_missing_staged_file_without_a_digest_is_named(staged_output: Staged) -> None:
+def test_a_missing_staged_file_without_a_digest_is_named(staged_output: Staged) -> None:
     staged_output.pieces = list(map(without_digests, staged_output.pieces))
     staged_output.files[0].unlink()
 
@@ -213,7 +215,7 @@ def test_damage_in_a_savepoint_is_reported_once(staged_output: Staged, tmp_path:
     assert str(missing) == f"{copy} is missing"
 
 
-def test_file_damaged_before_it_was_copied_to_a_savepoint_is_found(staged_output: Staged, tmp_path: Path) -> None:
+def test_a_file_damaged_before_its_copy_to_a_savepoint_is_found(staged_output: Staged, tmp_path: Path) -> None:
     found = written_savepoint(staged_output, tmp_path / "savepoint-1", lambda file: flip(file, 3))
 
     [damage] = damages(found)

@@ -27,7 +27,7 @@ WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job mu
 
 
 def attached(cluster: JobCluster) -> JobGraph:
-    # The stand-in of the TaskManager gives no heartbeats, and is not to be lost for that.
+    # The probe in place of the TaskManager sends no heartbeats, and must not be considered lost.
     heartbeat = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=TIMEOUT_MS)
     return replace(cluster.graph(), client_heartbeat=heartbeat, heartbeat_timeout_ms=600_000)
 
@@ -72,7 +72,7 @@ def test_a_detached_job_does_not_end_with_its_client(cluster: JobCluster) -> Non
     assert cluster.statuses()[-1] is JobStatus.RUNNING
 
 
-def test_an_unannounced_client_is_monitored_from_its_first_heartbeat(cluster: JobCluster) -> None:
+def test_a_client_is_monitored_from_its_first_heartbeat(cluster: JobCluster) -> None:
     cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
     give_sign_of_life(cluster)
 
@@ -81,7 +81,7 @@ def test_an_unannounced_client_is_monitored_from_its_first_heartbeat(cluster: Jo
     assert cluster.statuses()[-1] is JobStatus.CANCELLING
 
 
-def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reason(cluster: JobCluster) -> None:
+def test_a_restarting_job_with_a_silent_client_is_cancelled_at_once(cluster: JobCluster) -> None:
     much_later = FixedDelayRestartStrategyConfiguration(delay_ms=10 * TIMEOUT_MS)
     job_graph = replace(attached(cluster), restart_strategy=much_later, failover_strategy=FailoverStrategyKind.FULL)
     task_manager = cluster.run(job_graph, slots=1)
@@ -91,18 +91,18 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
     cluster.system.advance(TIMEOUT_MS)
 
     assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
-    told = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
-    ends = {entry.root.cause.message: entry.outcome for entry in told}
+    entries = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
+    ends = {entry.root.cause.message: entry.outcome for entry in entries}
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
 
 
-def test_a_heartbeat_for_a_nonexistent_job_is_answered_as_such(cluster: JobCluster) -> None:
+def test_a_heartbeat_for_an_unknown_job_is_answered_with_an_error(cluster: JobCluster) -> None:
     give_sign_of_life(cluster)
 
     assert cluster.received(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
 
 
-def test_the_next_job_manager_restarts_the_clients_timeout(cluster: JobCluster) -> None:
+def test_a_new_job_manager_restarts_the_client_timeout(cluster: JobCluster) -> None:
     cluster.run(attached(cluster), slots=1)
     cluster.system.advance(TIMEOUT_MS - 1)
 

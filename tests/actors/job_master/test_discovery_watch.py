@@ -1,4 +1,4 @@
-"""A source is woken once per change, and only while a reader needs splits."""
+"""A source is woken up once per change, and only while a reader needs splits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wait_over() -> None:
 
 
 class Source:
-    """Counts its wake-ups and discoveries."""
+    """Counts wake-ups and discoveries."""
 
     def __init__(self, *, is_needed: Callable[[], bool] = lambda: True) -> None:
         self.woken = threading.Semaphore(0)
@@ -36,7 +36,7 @@ class Source:
         return look
 
 
-def test_a_source_is_woken_once_when_something_has_changed() -> None:
+def test_a_source_is_woken_up_once_per_change() -> None:
     source = Source()
 
     source.watch.begin(source.looks(changed=True), LONG_MS)
@@ -46,7 +46,7 @@ def test_a_source_is_woken_once_when_something_has_changed() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_an_ended_watch_wakes_no_source() -> None:
+def test_an_ended_watch_does_not_wake_a_source() -> None:
     source = Source()
     source.watch.begin(source.looks(changed=False), LONG_MS)
     assert source.looked.acquire(timeout=10)
@@ -57,7 +57,7 @@ def test_an_ended_watch_wakes_no_source() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_an_ended_source_or_one_about_to_discover_is_not_woken() -> None:
+def test_a_source_that_has_ended_or_is_discovering_is_not_woken_up() -> None:
     ended, late = Source(is_needed=lambda: False), Source()
 
     ended.watch.begin(ended.looks(changed=True), LONG_MS)
@@ -68,7 +68,7 @@ def test_an_ended_source_or_one_about_to_discover_is_not_woken() -> None:
     assert not late.woken.acquire(blocking=False)
 
 
-def test_a_failed_discovery_is_logged_and_repeated_later(
+def test_a_failed_discovery_is_logged_and_retried_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = Source()
@@ -87,7 +87,7 @@ def test_a_failed_discovery_is_logged_and_repeated_later(
     assert source.woken.acquire(blocking=False)
 
 
-def test_a_watch_that_was_never_begun_may_end() -> None:
+def test_ending_a_watch_that_never_started_is_allowed() -> None:
     source = Source()
 
     source.watch.end()

@@ -1,4 +1,4 @@
-"""A JobMaster assigns splits to readers: late, duplicate and foreign requests get no split, and no split is lost."""
+"""A JobMaster assigns splits to readers. Late, duplicate and foreign requests get no split, and no split is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.actors.machines.graph.graphs import JOB, failure
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 
 
-def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> None:
+def test_an_attempt_of_another_vertex_gets_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits(SINK)
@@ -26,7 +26,7 @@ def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> Non
     assert cluster.received(task_manager, AddSplits) == []
 
 
-def test_an_unknown_attempt_takes_no_split(cluster: JobCluster) -> None:
+def test_an_unknown_attempt_gets_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits("job_source_0_7")
@@ -35,7 +35,7 @@ def test_an_unknown_attempt_takes_no_split(cluster: JobCluster) -> None:
     assert cluster.received(task_manager, AddSplits) == []
 
 
-def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) -> None:
+def test_an_attempt_in_cancellation_gets_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
 
@@ -44,7 +44,7 @@ def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) 
     assert cluster.received(task_manager, AddSplits) == []
 
 
-def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next(cluster: JobCluster) -> None:
+def test_a_pending_request_of_a_failed_attempt_gets_no_split(cluster: JobCluster) -> None:
     graph = cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=0))
     task_manager = cluster.run(graph, slots=1)
     cluster.request_splits(count=9)
@@ -59,7 +59,7 @@ def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next
     assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (file_split("file-0"),))]
 
 
-def test_a_duplicate_discovery_assigns_no_split_twice(cluster: JobCluster) -> None:
+def test_a_duplicate_discovery_does_not_assign_splits_twice(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     again = SplitsDiscovered(
         operator_id=OperatorId("source"), splits=(file_split("file-0"),), finished=False, begun_at=b"", position=b"1"

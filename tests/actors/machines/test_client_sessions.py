@@ -1,4 +1,4 @@
-"""A client's deadline is extended by every heartbeat, and reported once when it has passed."""
+"""Every heartbeat extends a client's deadline; when the deadline has passed, the client's loss is reported once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_heartbeat_extends_the_deadline() -> None:
     assert sessions.expire(JOB, now=210)
 
 
-def test_a_late_restore_takes_no_splits_back() -> None:
+def test_an_earlier_deadline_does_not_shorten_the_current_one() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=210, now=30)
 

@@ -1,4 +1,4 @@
-"""A heartbeat target without an answer within its timeout is reported as lost, once."""
+"""A heartbeat target that does not reply within its timeout is reported as lost, once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_heartbeat_monitor_requests_from_a_new_target_at_once() -> None:
     assert effects == [SendHeartbeatRequest(target="a")]
 
 
-def test_a_heartbeat_target_sends_only_answers() -> None:
+def test_a_heartbeat_sender_is_not_sent_requests() -> None:
     monitor = HeartbeatMonitor()
 
     effects = expect(monitor, "a") + monitor.tick(10)
@@ -81,7 +81,7 @@ def test_a_heartbeat_restarts_the_timeout() -> None:
     assert after == [TargetTimedOut(target="a", silent_ms=50)]
 
 
-def test_targets_have_timeouts_of_their_own() -> None:
+def test_each_target_has_its_own_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "patient", timeout_ms=100)
     expect(monitor, "strict", timeout_ms=10)
@@ -92,7 +92,7 @@ def test_targets_have_timeouts_of_their_own() -> None:
     assert monitor.targets == ("patient",)
 
 
-def test_watching_a_target_again_counts_from_now() -> None:
+def test_monitoring_a_target_again_restarts_its_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a", timeout_ms=50)
     expect(monitor, "a", timeout_ms=50, now=40)
@@ -121,7 +121,7 @@ def test_heartbeats_of_unknown_targets_are_ignored() -> None:
     assert monitor.targets == ()
 
 
-def test_one_actor_asks_some_and_is_asked_by_others() -> None:
+def test_only_targets_that_do_not_send_requests_are_sent_requests() -> None:
     monitor = HeartbeatMonitor()
 
     effects = watch(monitor, "asked") + expect(monitor, "asking")
@@ -141,7 +141,7 @@ def test_an_expected_target_is_sent_heartbeat_requests_once_it_appears() -> None
 
 
 def ticking() -> HeartbeatMonitor:
-    """A monitor that ticks every 10 ms, and monitors the target `a`."""
+    """Return a monitor that ticks every 10 ms and monitors the target `a`."""
     monitor = HeartbeatMonitor()
     monitor.begin_ticks(10, 0)
     expect(monitor, "a")
@@ -158,7 +158,7 @@ def test_a_gap_in_the_local_clock_does_not_time_out_peers() -> None:
     assert after == [TickLate(late_ms=9_980), SendHeartbeatRequest(target="b")]
 
 
-def test_a_peer_that_stays_silent_after_a_gap_is_given_up() -> None:
+def test_a_peer_that_stays_silent_after_a_gap_is_lost() -> None:
     monitor = ticking()
     monitor.tick(10)
 

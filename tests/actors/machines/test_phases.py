@@ -1,4 +1,4 @@
-"""Transition tables of machines: each has every phase, and a transition that is not in its table raises."""
+"""Transition tables of machines: each contains every phase, and a transition that is not in its table raises."""
 
 from __future__ import annotations
 

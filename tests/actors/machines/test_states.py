@@ -1,4 +1,4 @@
-"""Transition tables are valid, and the diagrams in the pages are printed from them."""
+"""Transition tables are valid, and the diagrams in the documentation are generated from them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_attempt_that_is_being_cancelled_ends_cancelled() -> None:
     ]
 
 
-def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
+def test_the_diagrams_contain_exactly_the_transitions_of_the_tables() -> None:
     job, execution = job_status_diagram().splitlines(), execution_state_diagram().splitlines()
 
     assert sum("[*]" not in line and "-->" in line for line in job) == sum(map(len, JOB_MOVES.values()))
@@ -58,13 +58,14 @@ def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
 def test_a_task_transition_is_allowed_only_if_the_execution_allows_it() -> None:
     reported = {(source, target) for source, targets in TASK_MOVES.items() for target in targets}
 
-    # Only a TaskManager moves from CREATED to CANCELING: the JobMaster cancels an attempt that has not begun at once.
+    # Only a TaskManager moves from CREATED to CANCELING. The JobMaster cancels an attempt that has not started at
+    # once.
     assert {move for move in reported if not execution_may_move(*move)} == {
         (ExecutionState.CREATED, ExecutionState.CANCELING)
     }
 
 
-def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
+def test_the_table_of_terminal_states_in_the_documentation_matches_the_code() -> None:
     assert terminal_table() in (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 
 

@@ -1,4 +1,4 @@
-"""A process that tries to own the checkpoint folder of a job, and prints its number or the refusal.
+"""A process that tries to own the checkpoint folder of a job, and prints its owner number or the refusal.
 
 python -m tests.actors.ownership.claimant DIRECTORY [LEASE_MS]
 """

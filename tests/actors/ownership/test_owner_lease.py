@@ -1,4 +1,4 @@
-"""Leases: the owner renews its lease, a new process trusts only its own clock, and a replaced owner stops writing."""
+"""Leases: an owner renews its lease, a new process relies only on its own clock, and a replaced owner stops writing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEASE = 15.0
 
 @pytest.fixture(autouse=True)
 def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Treats all owners in a test as different processes, with an initially empty store."""
+    """Treat all owners in a test as different processes, with an initially empty store."""
     monkeypatch.setattr(owner_lock, "_TOKENS", _NoTokens())
     yield
     MemoryFileSystem.store.clear()
@@ -40,7 +40,7 @@ def lease(clock: VirtualClock, *, patient: bool = False, directory: object = DIR
     return owned
 
 
-def test_a_newcomer_is_refused_if_the_lease_is_renewed_while_it_waits() -> None:
+def test_a_new_process_is_refused_if_the_lease_is_renewed_meanwhile() -> None:
     owner = lease(VirtualClock())
     newcomer = VirtualClock(1_000_000.0, each_pause=owner.confirm)
 
@@ -52,7 +52,7 @@ def test_a_newcomer_is_refused_if_the_lease_is_renewed_while_it_waits() -> None:
     owner.check()
 
 
-def test_a_newcomer_takes_over_after_a_lease_without_renewal() -> None:
+def test_a_new_process_takes_over_after_a_lease_without_renewal() -> None:
     lease(VirtualClock(5.0))
     newcomer = VirtualClock(1_000_000.0)
 
@@ -62,7 +62,7 @@ def test_a_newcomer_takes_over_after_a_lease_without_renewal() -> None:
     assert newcomer.seconds == pytest.approx(1_000_000.0 + LEASE)
 
 
-def test_a_released_lease_is_taken_at_once() -> None:
+def test_a_released_lease_is_acquired_at_once() -> None:
     lease(VirtualClock()).release()
     newcomer = VirtualClock()
 
@@ -71,7 +71,7 @@ def test_a_released_lease_is_taken_at_once() -> None:
     assert (successor.number, newcomer.seconds, newcomer.said) == (2, 0.0, [])
 
 
-def test_a_release_ends_the_waiting() -> None:
+def test_a_release_ends_the_wait_of_a_new_process() -> None:
     owner = lease(VirtualClock())
     newcomer = VirtualClock(each_pause=owner.release)
 
@@ -79,14 +79,14 @@ def test_a_release_ends_the_waiting() -> None:
     assert newcomer.seconds < LEASE
 
 
-def test_a_paused_and_replaced_owner_finds_its_successor_and_leaves_its_record_alone() -> None:
+def test_a_paused_and_replaced_owner_does_not_touch_its_successors_record() -> None:
     clock = VirtualClock()
     owner = lease(clock)
     heard: list[OwnershipLostError] = []
     owner._on_lost = heard.append
     owner.check()
     successor = lease(VirtualClock())
-    clock.seconds += LEASE  # The process was suspended meanwhile.
+    clock.seconds += LEASE  # The process was suspended.
 
     with pytest.raises(OwnershipLostError, match=r"to process .* \(owner 2\); this process was its owner 1"):
         owner.check()
@@ -97,18 +97,18 @@ def test_a_paused_and_replaced_owner_finds_its_successor_and_leaves_its_record_a
     assert [name for name in owner_files() if "counts" in name] == [f"{name_of(2)}"]
 
 
-def test_an_owner_whose_machine_was_paused_with_its_clock_finds_its_successor() -> None:
+def test_an_owner_whose_clock_was_paused_detects_its_successor() -> None:
     owner = lease(VirtualClock())
     lease(VirtualClock())
 
-    owner.check()  # By its clock the lease is valid.
+    owner.check()  # The lease is valid by the owner's clock.
     with pytest.raises(OwnershipLostError):
         owner.confirm()
     with pytest.raises(OwnershipLostError):
         owner.check()
 
 
-def test_an_owner_whose_lease_ran_out_renews_it_if_no_other_came() -> None:
+def test_an_owner_renews_an_expired_lease_without_a_successor() -> None:
     clock = VirtualClock()
     owner = lease(clock)
     clock.seconds += 10 * LEASE
@@ -120,7 +120,7 @@ def test_an_owner_whose_lease_ran_out_renews_it_if_no_other_came() -> None:
         lease(watching)
 
 
-def test_one_of_two_concurrent_newcomers_is_the_owner() -> None:
+def test_only_one_of_two_concurrent_new_processes_becomes_owner() -> None:
     lease(VirtualClock())
     owners: list[int] = []
     second = VirtualClock()
@@ -135,7 +135,7 @@ def test_one_of_two_concurrent_newcomers_is_the_owner() -> None:
     assert owners == [2]
 
 
-def test_a_newcomer_that_was_slower_to_write_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_process_that_writes_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     create = FsspecFiles.create
     winners: list[OwnerLease] = []
 
@@ -152,7 +152,7 @@ def test_a_newcomer_that_was_slower_to_write_is_refused(monkeypatch: pytest.Monk
     winners[0].confirm()
 
 
-def test_a_store_without_exclusive_files_has_the_last_writer_as_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_writer_owns_a_store_without_exclusive_file_creation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.actors.ownership.folders._EXCLUSIVE", frozenset())
     record = name_of(1)
 
@@ -167,7 +167,7 @@ def test_a_store_without_exclusive_files_has_the_last_writer_as_owner(monkeypatc
     assert first.seconds == pytest.approx(LEASE / 3)
 
 
-def test_a_patient_waiter_waits_until_the_owner_has_ended() -> None:
+def test_a_waiting_process_becomes_owner_when_the_owner_has_ended() -> None:
     owner = lease(VirtualClock())
     renewals = iter(range(5))
     standby = VirtualClock(each_pause=lambda: owner.confirm() if next(renewals, None) is not None else None)
@@ -212,7 +212,7 @@ def test_renewal_continues_after_an_error_of_a_store_library(monkeypatch: pytest
     owner.release()
 
 
-def test_a_network_file_system_is_leased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_file_system_uses_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)

@@ -46,7 +46,7 @@ def shared() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_record_names_its_owner_and_the_next_one_has_a_higher_number(tmp_path: Path) -> None:
+def test_a_record_names_its_owner_and_owner_numbers_increase(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     number, pid = owner_record(tmp_path)["number"], owner_record(tmp_path)["pid"]
     first.release()
@@ -55,7 +55,7 @@ def test_a_record_names_its_owner_and_the_next_one_has_a_higher_number(tmp_path:
     assert owner_of(tmp_path).number == 2
 
 
-def test_a_second_environment_of_a_process_is_refused(tmp_path: Path) -> None:
+def test_a_second_environment_in_one_process_is_refused(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
 
     with pytest.raises(OwnedByAnotherError, match=rf"this process \({os.getpid()}\) has owned .*{tmp_path}"):
@@ -64,14 +64,14 @@ def test_a_second_environment_of_a_process_is_refused(tmp_path: Path) -> None:
     first.check()
 
 
-def test_jobs_of_other_names_own_the_same_folder(tmp_path: Path) -> None:
+def test_jobs_with_different_names_can_own_the_same_folder(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     second = own(checkpoint_folder(str(tmp_path), "sums", LEASE_MS), VirtualClock().waiting())
 
     assert (first.number, second.number) == (1, 1)
 
 
-def test_a_patient_waiter_takes_over_when_the_owner_has_ended(tmp_path: Path) -> None:
+def test_a_waiting_process_takes_over_when_the_owner_has_ended(tmp_path: Path) -> None:
     said, says = Pipe(duplex=False)
 
     def hold() -> None:
@@ -102,7 +102,7 @@ def test_a_patient_waiter_takes_over_when_the_owner_has_ended(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("stores", "taken"), [(("a", "a"), True), (("a", "b"), False), (("", "a"), False), (("a", ""), False)]
 )
-def test_a_leader_replaces_a_paused_owner_of_its_store_only(
+def test_a_leader_replaces_only_a_paused_owner_of_its_own_store(
     stores: tuple[str, str], taken: bool, tmp_path: Path
 ) -> None:
     paused, leader = (replace(counts_in(tmp_path), store=store) for store in stores)
@@ -127,13 +127,13 @@ def file(directory: Path) -> Path:
 
 
 def claimed(directory: Path, environment: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """The output of another process that tries to own the folder."""
+    """Return the output of another process that tries to own the folder."""
     claimant = [*command, sys.executable, "-m", "tests.actors.ownership.claimant", str(directory)]
     return subprocess.run(claimant, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
 def claimed_by_nobody(directory: Path) -> str:
-    """The output of a process of the user `nobody` that tries to own the folder."""
+    """Return the output of a process of the user `nobody` that tries to own the folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     said, says = Pipe(duplex=False)
@@ -180,7 +180,7 @@ def test_another_user_is_refused(shared: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_reaches_the_folder_by_another_path_is_refused(shared: Path, tmp_path: Path) -> None:
+def test_a_process_that_uses_another_path_to_the_folder_is_refused(shared: Path, tmp_path: Path) -> None:
     first = owner_of(shared)
     (tmp_path / "link").symlink_to(shared)
 
@@ -199,21 +199,21 @@ def test_a_process_in_a_container_that_mounts_the_folder_is_refused(shared: Path
 
 
 @pytest.mark.parametrize(("mode", "says"), [(0o644, "cannot be written"), (0o600, "cannot be read")])
-def test_the_record_of_an_ended_process_of_another_user_is_named(mode: int, says: str, shared: Path) -> None:
+def test_the_error_names_the_record_of_another_users_ended_process(mode: int, says: str, shared: Path) -> None:
     owner_of(shared).release()
     file(shared).chmod(mode)
 
     assert f"{file(shared)} belongs to user root and {says}" in claimed_by_nobody(shared)
 
 
-def test_a_folder_of_another_user_that_cannot_be_entered_is_named(shared: Path) -> None:
+def test_the_error_names_another_users_inaccessible_folder(shared: Path) -> None:
     owner_of(shared).release()
     (shared / "runs").chmod(0o700)
 
     assert f"{shared / 'runs'} belongs to user root and cannot be entered" in claimed_by_nobody(shared)
 
 
-def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
+def test_a_forked_process_neither_keeps_nor_frees_the_lock(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     assert isinstance(first, OwnerLock)
     fork = get_context("fork").Process(target=first.release)
@@ -224,7 +224,7 @@ def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
         owner_of(tmp_path)
 
 
-def test_an_owner_whose_folder_was_recreated_by_another_has_lost_it(tmp_path: Path) -> None:
+def test_an_owner_whose_folder_was_recreated_has_lost_it(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     shutil.rmtree(tmp_path / "runs")
     first.check()
@@ -234,7 +234,7 @@ def test_an_owner_whose_folder_was_recreated_by_another_has_lost_it(tmp_path: Pa
         first.check()
 
 
-def test_record_is_read_if_its_writer_was_killed_before_truncation(tmp_path: Path) -> None:
+def test_a_record_is_read_if_its_writer_was_killed_before_truncation(tmp_path: Path) -> None:
     owner_of(tmp_path).release()
     with file(tmp_path).open("ab") as former:
         former.write(b'", "released": false}\n')
@@ -243,7 +243,7 @@ def test_record_is_read_if_its_writer_was_killed_before_truncation(tmp_path: Pat
     assert owner_record(tmp_path)["number"] == 2
 
 
-def test_record_and_new_folders_are_durable_before_the_folder_is_owned(tmp_path: Path) -> None:
+def test_the_record_and_new_folders_are_durable_before_ownership(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "checkpoints"
 
     with watched_syncs() as syncs:
@@ -253,7 +253,7 @@ def test_record_and_new_folders_are_durable_before_the_folder_is_owned(tmp_path:
     assert syncs.paths[-2:] == [str(file(directory)), str(directory / "runs")]
 
 
-def test_a_file_that_is_no_record_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_record_is_not_overwritten(tmp_path: Path) -> None:
     owner_of(tmp_path).release()
     file(tmp_path).write_text("nothing of ours")
 
@@ -263,7 +263,7 @@ def test_a_file_that_is_no_record_is_not_overwritten(tmp_path: Path) -> None:
     assert file(tmp_path).read_text() == "nothing of ours"
 
 
-def test_runs_with_two_checkpoint_folders_share_no_output_folder(tmp_path: Path) -> None:
+def test_runs_with_different_checkpoint_folders_cannot_share_an_output_folder(tmp_path: Path) -> None:
     output, staging = tmp_path / "output", tmp_path / "output" / ".flykka-staging"
     folders = [sink_folder(str(output), str(staging), counts_in(tmp_path / name)) for name in ("first", "second")]
     first = own(folders[0], VirtualClock().waiting())
@@ -287,7 +287,7 @@ def test_an_unused_folder_is_not_changed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_of_a_sink_stays_if_it_was_there_before(tmp_path: Path) -> None:
+def test_an_existing_sink_folder_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     folder = sink_folder(str(tmp_path / "output"), str(tmp_path / "output" / ".staging"), counts_in(tmp_path))
 

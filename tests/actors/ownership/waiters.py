@@ -1,4 +1,4 @@
-"""Ways to wait in virtual time."""
+"""Waiting in virtual time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flykka.actors.ownership.ownership import LEASE_MS, OwnedFolder, Waiting
 
 
 def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
-    """The checkpoint folder of the job `counts`, readable by other users."""
+    """Return the checkpoint folder of the job `counts`, readable by other users."""
     return checkpoint_folder(str(directory), "counts", lease_ms, permissions=0o755)
 
 
 class VirtualClock:
-    """The clock of one machine; a pause advances it at once. `each_pause` is called in every pause, for other
-    processes.
+    """The clock of one machine; a pause advances it at once. `each_pause` is called in every pause, so that other
+    processes can run.
     """
 
     def __init__(self, seconds: float = 0.0, each_pause: Callable[[], object] = lambda: None) -> None:

@@ -15,6 +15,6 @@ def cluster(system: SeededSystem) -> TaskManagerCluster:
 
 @pytest.fixture
 def connected(cluster: TaskManagerCluster) -> TaskManagerCluster:
-    """A TaskManager with a slot that the JobMaster has accepted."""
+    """The cluster, with a slot that the JobMaster has accepted."""
     connect(cluster)
     return cluster

@@ -19,32 +19,32 @@ SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
 
 class Stubborn(Actor):
-    """Closes after so many requests, or never."""
+    """Closes after this number of requests, or never."""
 
-    def __init__(self, told: list[Message], closes_when_told: int | None) -> None:
-        self._told = told
-        self._closes_when_told = closes_when_told
+    def __init__(self, messages: list[Message], closes_at_request: int | None) -> None:
+        self._messages = messages
+        self._closes_at_request = closes_at_request
 
     def handle_message(self, message: Message) -> None:
         match message:
             case OpenChain():
                 self.context.parent.tell(ChainOpened())
             case CancelWork() | InterruptWork():
-                self._told.append(message)
-                if self._told.count(CancelWork()) == self._closes_when_told:
+                self._messages.append(message)
+                if self._messages.count(CancelWork()) == self._closes_at_request:
                     self.context.parent.tell(ChainClosed())
 
 
 class StubbornData(NoData):
     """A data plane whose work does not stop at once."""
 
-    def __init__(self, closes_when_told: int | None) -> None:
+    def __init__(self, closes_at_request: int | None) -> None:
         super().__init__()
-        self.told: list[Message] = []
-        self._closes_when_told = closes_when_told
+        self.messages: list[Message] = []
+        self._closes_at_request = closes_at_request
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Stubborn, self.told, self._closes_when_told)
+        return Props(Stubborn, self.messages, self._closes_at_request)
 
 
 def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
@@ -56,18 +56,18 @@ def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
 
 
 def test_a_bridge_that_closes_at_the_second_request_causes_no_failure(system: SeededSystem) -> None:
-    data = StubbornData(closes_when_told=2)
+    data = StubbornData(closes_at_request=2)
 
     cluster = cancelled(system, data)
     system.advance(20)
 
-    assert data.told == [CancelWork(), CancelWork(), InterruptWork()]
+    assert data.messages == [CancelWork(), CancelWork(), InterruptWork()]
     assert cluster.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
     assert cluster.is_alive(HERE)
 
 
-def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> None:
-    data = StubbornData(closes_when_told=None)
+def test_a_task_that_never_ends_fails_its_task_manager(system: SeededSystem) -> None:
+    data = StubbornData(closes_at_request=None)
     published: list[Message] = []
     system.event_stream.subscribe(published.append, FatalErrorOccurred)
 
@@ -78,13 +78,13 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
 
     assert alive_before
     assert not cluster.is_alive(HERE)
-    assert data.told == [CancelWork(), *[CancelWork(), InterruptWork()] * 2]
+    assert data.messages == [CancelWork(), *[CancelWork(), InterruptWork()] * 2]
     assert [type(error) for error in published] == [FatalErrorOccurred]
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
 
 
 def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: SeededSystem) -> None:
-    cluster = cancelled(system, StubbornData(closes_when_told=None))
+    cluster = cancelled(system, StubbornData(closes_at_request=None))
 
     system.advance(10)
 
@@ -94,7 +94,7 @@ def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: Seed
     assert heard[0].cause.type_name == "TaskCancellationTimeoutError"
 
 
-def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSystem) -> None:
+def test_job_settings_override_those_of_the_task_manager(system: SeededSystem) -> None:
     cluster = TaskManagerCluster(
         system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0)
     )

@@ -1,4 +1,4 @@
-"""A TaskManager is notified of a new leader; the JobMasters that it served before may belong to the former leader."""
+"""A TaskManager is notified of a new leader. The JobMasters that it has served may belong to the former leader."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def lead(cluster: TaskManagerCluster, session: str) -> None:
     cluster.system.run_until_idle()
 
 
-def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(connected: TaskManagerCluster) -> None:
+def test_a_new_leader_ends_the_tasks_of_the_former_leader(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     assert len(connected.tasks()) == 1
 
     lead(connected, "second")
 
     assert connected.tasks() == []
-    told = connected.job_master.expect(DisconnectTaskManager)
-    assert (told.task_manager_id, told.cause.type_name) == (HERE, "LeaderLostError")
+    disconnect = connected.job_master.expect(DisconnectTaskManager)
+    assert (disconnect.task_manager_id, disconnect.cause.type_name) == (HERE, "LeaderLostError")
     connected.resource_manager.expect(SlotAvailable)
 
 
@@ -35,7 +35,7 @@ def test_messages_of_a_former_leader_are_ignored(connected: TaskManagerCluster) 
     assert connected.tasks() == []
 
 
-def test_a_repeated_announcement_of_the_leader_changes_nothing(connected: TaskManagerCluster) -> None:
+def test_a_repeated_announcement_of_the_leader_is_ignored(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
     connected.allocate("b", 1)
     connected.welcome()

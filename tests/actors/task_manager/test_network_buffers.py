@@ -1,4 +1,4 @@
-"""A TaskManager distributes its network buffers, and refuses an attempt that does not fit."""
+"""A TaskManager distributes its network buffers, and refuses an attempt whose minimum is not available."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
-    """The new sizes of outputs in notifications of Tasks."""
-    told: list[tuple[int, ...]] = []
+    """Return the new output sizes in notifications of Tasks."""
+    sizes: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, BuffersResized):
-            told.append(message.buffers.outputs)
+            sizes.append(message.buffers.outputs)
 
     cluster.system.add_delivery_hook(note)
-    return told
+    return sizes
 
 
-def test_an_attempt_whose_minimum_does_not_fit_fails_with_the_figures_and_its_slot_serves_the_next(
+def test_an_attempt_whose_minimum_of_buffers_is_unavailable_fails_with_the_figures(
     system: SeededSystem,
 ) -> None:
     cluster = connected_with(system, network_buffers=4)
@@ -83,7 +83,7 @@ def test_an_attempt_whose_minimum_does_not_fit_fails_with_the_figures_and_its_sl
     assert (running.attempt, running.state) == ("narrow", ExecutionState.RUNNING)
 
 
-def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSystem) -> None:
+def test_an_ended_attempt_returns_its_buffers_for_the_next(system: SeededSystem) -> None:
     cluster = connected_with(system, network_buffers=4)
     submit(cluster, "first", subpartitions=3)
 
@@ -95,13 +95,13 @@ def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSyste
 
 def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSystem) -> None:
     cluster = connected_with(system, network_buffers=6)
-    told = resized(cluster)
+    sizes = resized(cluster)
 
     submit(cluster, "a")
     submit(cluster, "b")
     cluster.send(CancelTask(attempt=ExecutionAttemptId("b")))
 
-    assert told == [(3,), (3,), (4,)]
+    assert sizes == [(3,), (3,), (4,)]
 
 
 def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(
@@ -118,7 +118,7 @@ def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(
     assert connected.job_master.expect(ErrorResponse).partition_not_found
 
 
-def test_a_task_asks_the_sender_of_unread_data_to_stop(connected: TaskManagerCluster) -> None:
+def test_a_failing_task_cancels_the_senders_of_unread_data(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     [name] = connected.tasks()
     task = connected.find(f"{HERE}/{name}")

@@ -1,4 +1,4 @@
-"""If a Task requests a partition and the TaskManager ends without an answer, the failure names this cause."""
+"""If a Task requests a partition and the TaskManager ends without a response, the failure names this cause."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_request_to_an_ended_task_manager_fails_with_the_same_error(connected:
     assert failure.type_name == "PartitionConnectionError"
 
 
-def test_a_producer_lost_after_its_answer_is_left_to_the_job_master(connected: TaskManagerCluster) -> None:
+def test_a_producer_lost_after_its_response_does_not_fail_the_reader(connected: TaskManagerCluster) -> None:
     producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
     request = producers.expect(PartitionRequest)

@@ -1,4 +1,4 @@
-"""Results that outlive their Tasks at a TaskManager: they are read, and released."""
+"""Results that outlive their Tasks at a TaskManager can be read repeatedly, and are released."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOf
 
 
 class TwoBatches(EmptyEngine):
-    """Makes two batches of every split."""
+    """Produces two batches from every split."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage, outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
@@ -132,7 +132,7 @@ def test_a_result_can_be_read_repeatedly_after_its_task_has_ended(cluster: TaskM
     assert (buffers_received(first), buffers_received(second)) == (WHOLE, WHOLE)
 
 
-def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
+def test_unfinished_results_are_not_readable(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     reader = Probe(cluster.system, "reader")
 
@@ -173,7 +173,7 @@ def test_a_cancelled_task_leaves_no_partition(cluster: TaskManagerCluster, data:
     assert data.partitions == [KEPT]
 
 
-def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data: Data) -> None:
+def test_a_killed_task_leaves_no_data(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
     (name,) = cluster.tasks()
 
@@ -185,7 +185,7 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data:
     assert data.partitions == [KEPT]
 
 
-def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) -> None:
+def test_credits_belong_to_the_reader_that_granted_them(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
     gone, reader = Probe(cluster.system, "gone"), Probe(cluster.system, "reader")
     ask(cluster, gone, credit=1)

@@ -1,4 +1,4 @@
-"""The TaskManager as an actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
+"""The TaskManager as an actor: it registers, offers its slots, runs Tasks, and reports lost Tasks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_task_manager_registers_repeatedly_until_it_is_acknowledged(cluster: T
     assert cluster.resource_manager.received(RegisterTaskManager) == []
 
 
-def test_a_heartbeat_reports_the_current_state_of_the_slots(cluster: TaskManagerCluster) -> None:
+def test_a_heartbeat_contains_the_current_slot_report(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a", index=1)
 
@@ -135,7 +135,7 @@ def test_a_second_slot_is_offered_without_another_registration(connected: TaskMa
     assert connected.job_master.expect(OfferSlots).offers[0].allocation_id == "b"
 
 
-def test_the_same_allocation_changes_nothing(connected: TaskManagerCluster) -> None:
+def test_a_repeated_allocation_has_no_effect(connected: TaskManagerCluster) -> None:
     connected.allocate("a")
 
     assert connected.resource_manager.expect(AllocateSlotConfirmed).allocation_id == "a"
@@ -151,14 +151,14 @@ def test_an_occupied_slot_is_refused(connected: TaskManagerCluster) -> None:
     )
 
 
-def test_a_freed_slot_is_announced_to_the_resource_manager(connected: TaskManagerCluster) -> None:
+def test_a_freed_slot_is_reported_to_the_resource_manager(connected: TaskManagerCluster) -> None:
     connected.send(FreeSlot(allocation_id=AllocationId("a")))
 
     announced = connected.resource_manager.expect(SlotAvailable)
     assert announced == SlotAvailable(slot_id=slot_id(HERE, 0), allocation_id=AllocationId("a"))
 
 
-def test_a_slot_that_is_not_accepted_is_announced_too(cluster: TaskManagerCluster) -> None:
+def test_a_slot_that_is_not_accepted_is_reported_as_free(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()
@@ -172,9 +172,7 @@ def test_a_slot_that_is_not_accepted_is_announced_too(cluster: TaskManagerCluste
 
 
 @pytest.mark.parametrize("leave", ["killed", "silent", "goodbye", "refuses"])
-def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(
-    connected: TaskManagerCluster, leave: str
-) -> None:
+def test_tasks_end_and_slots_are_free_when_the_job_master_is_lost(connected: TaskManagerCluster, leave: str) -> None:
     connected.submit("x")
 
     match leave:
@@ -199,7 +197,7 @@ def test_the_session_of_a_job_master_that_left_is_stale(connected: TaskManagerCl
     assert connected.job_master.received(UpdateTaskExecutionState) == []
 
 
-def test_a_job_master_that_sends_requests_is_not_given_up(connected: TaskManagerCluster) -> None:
+def test_a_job_master_that_sends_heartbeat_requests_is_not_lost(connected: TaskManagerCluster) -> None:
     for _ in range(3 * TIMEOUT_MS // INTERVAL_MS):
         connected.system.advance(INTERVAL_MS)
         connected.send(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))
@@ -208,7 +206,7 @@ def test_a_job_master_that_sends_requests_is_not_given_up(connected: TaskManager
     assert connected.resource_manager.received(SlotAvailable) == []
 
 
-def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskManagerCluster) -> None:
+def test_a_new_leader_of_the_job_replaces_the_old_one(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     session = LeaderSessionId("a later one")
     successor = Probe(connected.system, "successor", session)
@@ -227,7 +225,7 @@ def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskM
     assert connected.tasks() == []
 
 
-# Its own end
+# Failure of the TaskManager
 
 
 class Stumbling(TaskManager):
@@ -239,7 +237,7 @@ class Stumbling(TaskManager):
         super().handle_message(message)
 
 
-def test_a_failed_instance_ends_so_that_another_task_manager_takes_its_place(system: SeededSystem) -> None:
+def test_a_failed_task_manager_ends_so_that_it_can_be_replaced(system: SeededSystem) -> None:
     cluster = TaskManagerCluster(system, Stumbling)
     cluster.acknowledge()
 

@@ -1,4 +1,4 @@
-"""The Tasks of a TaskManager: each attempt runs once, receives its messages, and its death is reported."""
+"""The Tasks of a TaskManager: each attempt runs once, receives its messages, and its unexpected end is reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_deployment_is_acknowledged(connected: TaskManagerCluster) -> None:
     assert connected.job_master.expect(AcknowledgeDeployments).attempts == ("x",)
 
 
-def test_deployments_that_come_together_are_acknowledged_together(connected: TaskManagerCluster) -> None:
+def test_concurrent_deployments_are_acknowledged_together(connected: TaskManagerCluster) -> None:
     ref = connected.job_master.ref
     for name in ("x", "y", "z"):
         submit = SubmitTask(descriptor=descriptor(name), job_master=ref)
@@ -69,7 +69,7 @@ def test_deployments_that_come_together_are_acknowledged_together(connected: Tas
     assert len(answers) < 3
 
 
-def test_a_deployment_that_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
+def test_a_failed_deployment_is_not_acknowledged(connected: TaskManagerCluster) -> None:
     connected.submit("x", "unknown")
 
     assert connected.job_master.received(AcknowledgeDeployments) == []
@@ -131,14 +131,14 @@ def test_a_cancelled_task_ends_and_keeps_its_slot(connected: TaskManagerCluster)
 
 
 @pytest.mark.parametrize("death", ["killed", "failed"])
-def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskManagerCluster, death: str) -> None:
+def test_a_task_that_ends_unexpectedly_is_reported_as_failed(connected: TaskManagerCluster, death: str) -> None:
     connected.submit("x")
     task = connected.find(f"{HERE}/{connected.tasks()[0]}")
 
     if death == "killed":
         connected.system.kill(task)
     else:
-        task.tell(ChainClosed())  # not closed on request
+        task.tell(ChainClosed())  # the chain was not closed on request
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 
@@ -153,7 +153,7 @@ def test_freeing_a_slot_ends_its_tasks_first(connected: TaskManagerCluster) -> N
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
 
 
-def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskManagerCluster) -> None:
+def test_a_trigger_for_an_unknown_attempt_is_declined(connected: TaskManagerCluster) -> None:
     connected.send(TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7, timestamp_ms=0))
 
     assert connected.job_master.expect(DeclineCheckpoint) == DeclineCheckpoint(
@@ -164,7 +164,7 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskMa
     )
 
 
-def test_each_task_gets_its_own_message_of_a_group(connected: TaskManagerCluster) -> None:
+def test_each_task_gets_its_own_message_from_a_group(connected: TaskManagerCluster) -> None:
     triggers = [
         TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(name), checkpoint_id=7, timestamp_ms=0)
         for name in ("x", "y")
@@ -177,7 +177,7 @@ def test_each_task_gets_its_own_message_of_a_group(connected: TaskManagerCluster
     assert [declined.attempt for declined in connected.job_master.received(DeclineCheckpoint)] == ["x", "y"]
 
 
-def test_a_checkpoint_message_that_a_task_manager_does_not_handle_is_logged(
+def test_an_unhandled_checkpoint_message_is_logged(
     connected: TaskManagerCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     connected.send(AcknowledgeCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7))
@@ -187,7 +187,7 @@ def test_a_checkpoint_message_that_a_task_manager_does_not_handle_is_logged(
     assert record.getMessage().startswith(f"{connected.task_manager.path}#1 has no handler for AcknowledgeCheckpoint")
 
 
-def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: TaskManagerCluster) -> None:
+def test_other_messages_for_an_unknown_attempt_are_reported_as_unhandled(connected: TaskManagerCluster) -> None:
     unhandled: list[UnhandledMessage] = []
     connected.system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 
@@ -196,7 +196,7 @@ def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(co
     assert [event.message for event in unhandled] == [CancelTask(attempt=ExecutionAttemptId("x"))]
 
 
-def test_a_partition_that_is_not_produced_here_is_not_found(connected: TaskManagerCluster) -> None:
+def test_a_request_for_an_unknown_partition_is_answered_with_not_found(connected: TaskManagerCluster) -> None:
     wanted = partition_id(ExecutionAttemptId("x"), 0)
 
     connected.job_master.send(

@@ -2,7 +2,7 @@
 
 A blocked channel keeps its elements in its own queue, while Flink 1.9 buffers them for all channels together. So the
 order between channels may differ, and the log of those cases is compared per channel, with triggers and aborts in
-place. Since 1.11 the sender stops after a barrier: data that arrives nevertheless is read.
+place. Since Flink 1.11 the sender stops after a barrier; data that arrives nevertheless is read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TaskInput:
         self._is_over = False
         self._now_ms = 0
         self._ms_per_step = 1000 * given.get("seconds_per_step", 0)
-        # The case's names of the queued elements: their steps. An unaligned barrier is read at once.
+        # The elements are named by their steps in the case. An unaligned barrier is read at once.
         self._steps: list[deque[int]] = [deque() for _ in range(channels)]
         self._sequence = [0] * channels
 
@@ -150,7 +150,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
     end_of_partition = EndOfPartitionMode[given["end_of_partition"].upper()]
     match given["handler"]:
         case "aligning" | "unaligned":
-            # The barriers themselves carry which of the two they are.
+            # The barriers themselves state whether they are aligned or unaligned.
             return BarrierAligner(given["channels"], end_of_partition)
         case "tracking":
             return BarrierTracker(given["channels"], end_of_partition)
@@ -211,7 +211,7 @@ def _sets_aside(case: Case) -> bool:
 
 
 def _per_channel(log: Log, steps: list[list[Any]]) -> dict[int, Log]:
-    """The log of each channel: its own elements, and every trigger and abort."""
+    """Return the log of each channel: its own elements, and every trigger and abort."""
     channels = {step[1] for step in steps}
     return {
         channel: [entry for entry in log if entry[0] != "out" or steps[entry[1]][1] == channel] for channel in channels

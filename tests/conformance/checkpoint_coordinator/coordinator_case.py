@@ -1,5 +1,5 @@
-"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares its expectations
-with the machine's state.
+"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares the case's
+expectations with the machine's state.
 """
 
 from __future__ import annotations
@@ -50,14 +50,12 @@ WORDS = {"do", "want", "task", "cp", "state", "job", "reason", "ms", "status"} |
     "during_id_assignment",
     "rpc",
 }
-"""The words of all steps; steps with words of their own check them separately."""
+"""The words of all steps; steps with words of their own check these words separately."""
 
 DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
 
 
 class CoordinatorCase:
-    """A running case."""
-
     def __init__(self, case: Case) -> None:
         given = case["given"]
         self._case = case
@@ -123,7 +121,7 @@ class CoordinatorCase:
             case "stop_scheduler":
                 harness.handle(StopCheckpointScheduler(job_id=JOB))
             case "abort_pending":
-                # Pending checkpoints end with the attempts that take them: here these continue.
+                # Pending checkpoints end with the attempts that take them. In these cases the attempts continue.
                 harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
                 harness.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
@@ -208,9 +206,9 @@ class CoordinatorCase:
             case "futures":
                 return {number: self._future(int(number)) for number in value}
             case _:
-                return self._has_told(word, value)
+                return self._observed_messages(word, value)
 
-    def _has_told(self, word: str, value: Any) -> Any:
+    def _observed_messages(self, word: str, value: Any) -> Any:
         harness = self._world
         disposed, registered = self._discarded(), self._registrations()
         match word:
@@ -220,12 +218,14 @@ class CoordinatorCase:
             case "triggered_ids":
                 return sorted({effect.checkpoint_id for effect in harness.effects(TriggerCheckpoint)})
             case "notified_complete":
-                told = [[effect.attempt, effect.checkpoint_id] for effect in harness.effects(NotifyCheckpointComplete)]
-                return _in_any_order(told, value)
+                notified = [
+                    [effect.attempt, effect.checkpoint_id] for effect in harness.effects(NotifyCheckpointComplete)
+                ]
+                return _in_any_order(notified, value)
             case "abort_notifications":
                 aborts = [
-                    {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
-                    for told in harness.effects(NotifyCheckpointAborted)
+                    {"task": effect.attempt, "cp": effect.checkpoint_id, "latest_completed": effect.latest_completed_id}
+                    for effect in harness.effects(NotifyCheckpointAborted)
                 ]
                 return _in_any_order(aborts, value)
             case "abort_notified_tasks":
@@ -251,13 +251,13 @@ class CoordinatorCase:
                     if isinstance(declined, events.TriggerDeclined)
                 )
             case "id_counter_shut_down_with" | "store_shut_down_with":
-                # Counter and store live in the coordinator and end with it.
+                # The counter and the store are part of the coordinator and end with it.
                 return harness.machine.shut_down_with
             case _:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
-        """Count the discards of each state, one by one or with everything left of the job."""
+        """Count the discards of each state, whether it was discarded separately or with the whole folder of the job."""
         harness = self._world
         discarded = Counter(harness.disposed())
         if harness.effects(events.DeleteJob):
@@ -283,9 +283,9 @@ class CoordinatorCase:
         return Counter(state_id for checkpoint in completed for state_id in shared_state_of(checkpoint))
 
 
-def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
-    """The messages in the order of the case: the order between tasks does not matter."""
-    return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
+def _in_any_order(messages: list[Any], wanted: list[Any]) -> list[Any]:
+    """Return the messages in the order of the case, because the order between tasks does not matter."""
+    return wanted if sorted(messages, key=str) == sorted(wanted, key=str) else messages
 
 
 def _request(step: dict[str, Any]) -> CoordinatorEvent:
@@ -306,7 +306,9 @@ def _shared(name: str) -> str:
 
 
 def _state(word: Any) -> TaskStateSnapshot | None:
-    """A plain name is state with a shared and an exclusive part; other cases specify which is which."""
+    """Return the state for a word: a plain name stands for state with a shared and an exclusive part; other cases
+    specify the parts.
+    """
     match word:
         case None:
             return None

@@ -17,7 +17,7 @@ from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
 
 
 class HaStore:
-    """The checkpoints of one job and their pointers; each recovery makes the next coordinator their owner."""
+    """The checkpoints of one job and their pointers. Each recovery makes the next coordinator their owner."""
 
     def __init__(self, retain: int) -> None:
         self._retain = retain
@@ -87,7 +87,7 @@ class HaStore:
                 latest = self._pointers.latest()
                 return latest is not None and latest.checkpoint_id == self._last_added
             case "external_lock":
-                # An entry has no lock: the leader owns all of them.
+                # An entry has no lock, because the leader owns all entries.
                 return False
             case _:
                 raise UnknownWordError(word)

@@ -121,10 +121,10 @@ class _Hooked:
             case "restore_latest" | "restore_latest_to_subtasks":
                 known = {"do", "want", "error_if_none", "allow_unmatched", "subtasks"}
                 only_known_words("restore", step, known)
-                # The given subtasks may not need all state of the checkpoint.
+                # The specified subtasks may not need all state of the checkpoint.
                 self._restore(allow_non_restored_state=step.get("allow_unmatched", "subtasks" in step))
                 if step.get("error_if_none") and not len(harness.machine.completed):
-                    # The answer to each request is that there is nothing to start from.
+                    # Each request is answered with the error that no state can be restored.
                     self._result = "error"
             case "shutdown":
                 harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
@@ -190,7 +190,7 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """The arguments of the only call, or None if there was no call."""
+    """Return the arguments of the only call, or None if there was no call."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

@@ -36,7 +36,7 @@ class _Pending:
         given = case["given"]
         only_known_words("given", given, GIVEN)
         collected = given.get("collected_states", ())
-        # One task more than acknowledges if the case gives no count: the case needs a pending checkpoint.
+        # If the case gives no task count, one task does not acknowledge, because the case needs a pending checkpoint.
         tasks = [planned_task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
         self._world = Coordination(*tasks, storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
@@ -58,7 +58,7 @@ class _Pending:
             case "run_async_cleanup":
                 pass  # Deletions are requested at once.
             case "set_timeout_handle":
-                pass  # A pending checkpoint has had it since it began.
+                pass  # A pending checkpoint has its timeout from the start.
             case word:
                 raise UnknownWordError(word)
 
@@ -109,7 +109,7 @@ class _Pending:
         try:
             act()
         except AssertionError:
-            # An impossible state is an assertion here, and an IllegalStateException in Flink.
+            # An impossible state is an AssertionError in flykka, and an IllegalStateException in Flink.
             self._error = "illegal state"
 
 

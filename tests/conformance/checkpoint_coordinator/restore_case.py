@@ -93,7 +93,7 @@ class _Restore:
                 }
                 return self._assigned == own
             case "error":
-                # A case may name the kind of error; here there is one kind, and its text names the mismatch.
+                # A case may name the type of the error. flykka has only one type, whose text names the mismatch.
                 return value if (self._error is not None) == bool(value) else self._error
             case _:
                 raise UnknownWordError(word)

@@ -27,15 +27,16 @@ FIGURES = {
     "checkpointed_size": "incremental_bytes",
     "processed_data": "processed_bytes",
     "persisted_data": "persisted_bytes",
-    # Data that waited for the alignment; with credits it waits at the sender, and is persisted if it is overtaken.
+    # Data that waited for the alignment. With credits this data waits at the sender, and is persisted if it is
+    # overtaken.
     "alignment_buffered": "persisted_bytes",
 }
 """The figures of a checkpoint by their names in the cases."""
 
 
 def run_counts(case: Case) -> None:
-    """Run one case of `stats_counts`: the oldest checkpoint in progress ends first; without one, an unknown checkpoint
-    ends.
+    """Run one case of `stats_counts`. The oldest checkpoint in progress ends first; if there is none, an unknown
+    checkpoint ends.
     """
     only_known_words("given", case["given"], {"component"})
     tracker = CheckpointStatsTracker({})
@@ -76,7 +77,6 @@ def run_counts(case: Case) -> None:
 
 
 def run_tracker(case: Case) -> None:
-    """Run one case of `stats_history` or `stats_tracker`."""
     given = case["given"]
     only_known_words("given", given, {"component", "size", "history", "subtasks"})
     tracker = _Tracker(given.get("size", given.get("history", 10)), given.get("subtasks", 1))
@@ -147,7 +147,6 @@ def _id(stats: CheckpointStatistics | None) -> int | None:
 
 
 def run_summary(case: Case) -> None:
-    """Run one case of `stats_summary`."""
     only_known_words("given", case["given"], {"component"})
     tracker = CheckpointStatsTracker({V: 1})
     for step in case["steps"]:
@@ -221,5 +220,5 @@ def _aborted(number: int) -> CheckpointAborted:
 
 
 def _number(text: int | str, i: int) -> int:
-    """A figure of a case: a number, or an expression that grows with `i`."""
+    """Return a figure of a case: a number, or an expression that grows with `i`."""
     return text if isinstance(text, int) else int(text.removesuffix("+i")) + i

@@ -37,7 +37,6 @@ RETENTIONS = {
 
 
 def run_store(case: Case) -> None:
-    """Run one case of `store`."""
     given, expect = case["given"], case["expect"]
     only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises", "ha"})
     if expect.get("construction_error"):
@@ -63,7 +62,7 @@ class _Store:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
                 gone = store.add(completed_checkpoint(checkpoint_id, savepoint=kind == ["savepoint"]))
                 self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
-                # Deletion is not part of `add`: its failure never raises here.
+                # Deletion is not part of `add`, so a failed deletion never raises here.
                 assert checkpoint_id in store or gone
             case ["shutdown", str(status)]:
                 held = list(store)
@@ -103,14 +102,14 @@ def run_completed(case: Case) -> None:
     discard_on = set(case["given"]["discard_on"])
     discarded = [path for step in case["steps"] for path in _discarded_by(step, discard_on)]
 
-    # The address of a checkpoint is its folder, the metadata in it.
+    # The address of a checkpoint is its folder, which contains the metadata.
     names = {"state_discarded": "state 1", "location_disposed": "chk-1", "metadata_disposed": "chk-1"}
     only_known_words("expect", case["expect"], set(names))
     assert {word: names[word] in discarded for word in case["expect"]} == case["expect"]
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """The parts of a checkpoint that are deleted at its first event of this kind."""
+    """Return the parts of a checkpoint that are deleted at its first event of this kind."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()
@@ -141,7 +140,6 @@ def _properties(discard_on: set[str]) -> CheckpointProperties:
 
 
 def run_retention(case: Case) -> None:
-    """Run one case of `retention`."""
     only_known_words("given", case["given"], {"component", "policy", "kind"})
     only_known_words("expect", case["expect"], {"discarded_when", "forced"})
     properties = _of_policy(case["given"].get("policy") or case["given"]["kind"])
@@ -174,7 +172,6 @@ class _Counter:
         self._drawn = new_checkpoints(JobId("job"))
 
     def get(self) -> int:
-        """Draw the next id."""
         return self._drawn.recover("the counter", 0).first_id
 
     def get_and_increment(self) -> int:
@@ -186,7 +183,6 @@ class _Counter:
 
 
 def run_id_counter(case: Case) -> None:
-    """Run one case of `id_counter`."""
     only_known_words("given", case["given"], {"component"})
     only_known_words("expect", case["expect"], {"returns_as_listed"})
     counter = _Counter()

@@ -15,7 +15,7 @@ NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_
 
 
 def reason(word: str) -> CheckpointDeclineReason:
-    """The reason with this name in Flink."""
+    """Return the reason with this name in Flink."""
     names = CheckpointDeclineReason.__members__
     known = [name for prefix in PREFIXES if (name := word.removeprefix(prefix)) in names]
     if not known:

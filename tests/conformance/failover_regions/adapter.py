@@ -17,7 +17,6 @@ from tests.conformance.failover_regions.topologies import in_need_of_restart, re
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 04."""
     runs: dict[str, Callable[[Case], None]] = {
         "region-building": _run_regions,
         "failover": _run_failover,

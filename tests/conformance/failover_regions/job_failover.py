@@ -1,6 +1,6 @@
 """Words of area 04 for the failover of a running job, translated to events of the ExecutionGraph.
 
-The adapter simulates the slots (as many as are requested), the coordinator (there is never a checkpoint) and the
+The adapter simulates the slots (as many as are requested), the coordinator (which never has a checkpoint) and the
 restart timer, which fires at once unless the case delays it.
 """
 
@@ -115,7 +115,7 @@ class JobFailover:
                 case RestartScheduled(version=version, tasks=tasks):
                     self._awaited |= set(tasks)
                     self._timers.append(version)
-                    # Only the failover of a region is delayed, not that of the job.
+                    # Only the failover of a region is delayed, not that of the whole job.
                     if not self._holds_timers or self.graph.status is JobStatus.RESTARTING:
                         self._fire(version)
 
@@ -145,7 +145,7 @@ class JobFailover:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _restarts(self, name: str, number: int) -> bool:
-        """True if the task has an attempt after `number`, or gets one when all tasks to restart have ended."""
+        """Return whether the task has an attempt after `number`, or gets one when all tasks to restart have ended."""
         return self._execution(name).number > number or self.graph.subtask(*self._places[name]).name in self._awaited
 
     def _execution(self, name: str) -> Execution:
@@ -178,8 +178,8 @@ class JobFailover:
 
 
 def _job(tasks: list[str], edges: list[list[str]]) -> tuple[JobGraph, dict[str, tuple[JobVertexId, int]]]:
-    """The job of these tasks, and the vertex and subtask of each: `v21` is the first subtask of `v2`, if the edges
-    allow that.
+    """Return the job of these tasks, and the vertex and subtask of each task: `v21` is the first subtask of `v2`, if
+    the edges allow that.
     """
     subtasks: dict[str, list[str]] = {}
     for task in tasks:

@@ -23,17 +23,17 @@ _PATTERNS = {"all": ShipStrategy.REBALANCE, "pointwise": ShipStrategy.RESCALE}
 
 
 def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
-    """The topology of a case; regions that depend on each other in a circle become one."""
+    """Return the topology of a case. Regions that depend on each other in a circle are merged."""
     if "vertices" in given:
         only_known_words("given", given, _OF_VERTICES | {"mode", "input_constraint"})
-        return _named(execution_topology(job_graph_of(given["vertices"], given["connections"])))
+        return _with_task_names(execution_topology(job_graph_of(given["vertices"], given["connections"])))
     only_known_words("given", given, _OF_TASKS)
     exchanges = [_exchange(*edge) for edge in given["edges"]]
     return SchedulingTopology(given["tasks"], exchanges, has_co_location=given.get("co_location", False))
 
 
 def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """The regions of the topology. By default, regions that form a circle stay separate, as before 1.11."""
+    """Return the regions of the topology. By default, regions in a circle stay separate, as before Flink 1.11."""
     topology = topology_of(given)
     if given.get("merge_cycles", False) or given.get("co_location", False):
         return topology.regions
@@ -41,7 +41,7 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
-    """The tasks that get a new attempt, derived from the states of all tasks in the case."""
+    """Return the tasks that get a new attempt, derived from the states of all tasks in the case."""
     connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
     scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
     for name, state in given["states"].items():
@@ -63,7 +63,7 @@ def _reach(execution: Execution, state: str) -> None:
 
 
 def job_graph_of(parallelisms: Mapping[str, int], connections: list[list[str]]) -> JobGraph:
-    """A job of these vertices; each connection is a separate output of its source vertex."""
+    """Return a job of these vertices; each connection is a separate output of its source vertex."""
     numbers: dict[int, int] = {}
     outputs = dict.fromkeys(parallelisms, 0)
     for index, (source, _, _, _) in enumerate(connections):
@@ -94,13 +94,13 @@ def _edges(name: str, connections: list[list[str]], numbers: Mapping[int, int]) 
 
 
 def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ...]) -> JobVertex:
-    # Each vertex is in a group of its own: slots do not matter in these cases.
+    # Each vertex is in its own group, because slots do not matter in these cases.
     made = vertex(name, parallelism, reads=tuple(edge.source for edge in inputs), group=name)
     return replace(made, inputs=inputs, outputs=(OperatorId(name),) * outputs)
 
 
-def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
-    """The same topology with the names of the tasks in the cases."""
+def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
+    """Return the same topology with the names of the tasks in the cases."""
     exchanges = [
         Exchange(
             result=each.result,
@@ -114,7 +114,7 @@ def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingT
 
 
 def name_of(task: tuple[JobVertexId, int]) -> str:
-    """The name of a task: `v_i` is subtask i of v."""
+    """Return the name of a task: `v_i` is subtask i of v."""
     return f"{task[0]}_{task[1]}"
 
 

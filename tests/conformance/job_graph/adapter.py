@@ -16,7 +16,6 @@ from tests.conformance.job_graph.program import ProgramCase, built_program, grap
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 06."""
     kind = case["given"]["kind"]
     if case.get("steps"):
         raise UnknownWordError(f"steps of {kind}: {case['steps']}")
@@ -55,7 +54,7 @@ def _program(case: Case) -> None:
 def _see_program(case: Case) -> None:
     program = ProgramCase(case["given"])
     if "error" in case["expect"]:
-        # Some errors of a program appear only when its JobGraph is made.
+        # Some errors of a program appear only when its JobGraph is generated.
         built = program.job_graph
         assert not (case["expect"]["error"] and built.vertices), "nothing is wrong with the program"
     for word, wanted in case["expect"].items():
@@ -106,7 +105,7 @@ def _vertex_graph(case: Case) -> None:
 
 
 def _expect_error(expect: Case, see: Callable[[], None]) -> None:
-    """Check the expected exception: any (true), no exception (null, false), or one whose text contains the word."""
+    """Check the expected exception: any exception (true), none (null, false), or one whose text contains the word."""
     wanted = expect.get("error")
     if not wanted:
         see()

@@ -1,4 +1,4 @@
-"""The ids of the operators of programs that are described in words."""
+"""The ids of operators in programs that are described in words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class OperatorIdsCase:
         self._second = _Built(read_program(given["second_program"], first)) if "second_program" in given else None
 
     def check(self, expect: Mapping[str, Any]) -> None:
-        """Assert what the case expects."""
         for word, wanted in expect.items():
             if word != "error":
                 assert self._see(word, wanted) == wanted, word

@@ -31,10 +31,10 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.flykka.api.without_spark import without_spark
 
 NEVER_MS = 9_223_372_036_854_775_807
-"""Flink's value of an unset checkpoint interval; here it is None."""
+"""Flink's value for an unset checkpoint interval, which is None in flykka."""
 
 _NOT_SET: dict[tuple[str, int], None] = {("max_parallelism", -1): None}
-"""Flink's value of an unset setting."""
+"""Flink's value for an unset setting."""
 
 _GIVEN = {
     "kind",
@@ -55,7 +55,7 @@ _OPERATOR = {
     "co_location",
     "cpu",
     "heap_mb",
-    # It is chained like any other.
+    # This operator is chained like any other.
     "yielding",
 }
 
@@ -102,7 +102,6 @@ class ProgramCase:
 
     @property
     def job_graph(self) -> JobGraph:
-        """The job graph that is submitted."""
         return job_graph_of(self._graph)
 
     @property
@@ -112,7 +111,7 @@ class ProgramCase:
         return tuple(names[edge.source] for vertex in self.job_graph.vertices for edge in vertex.inputs)
 
     def check(self, word: str, wanted: Any) -> None:
-        """Assert the expectation of the case with this name."""
+        """Check the expectation of the case with this name."""
         match word:
             case "chains":
                 assert sorted(map(sorted, self._chains())) == sorted(map(sorted, wanted))
@@ -189,12 +188,12 @@ def _name(words: str) -> str:
 
 
 def built_program(given: Mapping[str, Any]) -> ProgramCase:
-    """The program of a case, cached."""
+    """Return the program of a case, which is cached."""
     return ProgramCase(given)
 
 
 def edge_of(source: str, target: str, partitioner: str, mode: str = "undefined") -> StreamEdge:
-    """An edge described in the words of the cases."""
+    """Return the edge that the words of a case describe."""
     strategy = ShipStrategy(partitioner.upper())
     return StreamEdge(
         source_uid=source,
@@ -206,7 +205,6 @@ def edge_of(source: str, target: str, partitioner: str, mode: str = "undefined")
 
 
 def job_graph_of(graph: StreamGraph) -> JobGraph:
-    """A job of this program."""
     return job_graph(
         graph,
         job_id=JobId("job"),
@@ -218,7 +216,7 @@ def job_graph_of(graph: StreamGraph) -> JobGraph:
 
 
 def graph_of_edges(vertices: Sequence[str], edges: Sequence[Sequence[str]]) -> list[str]:
-    """The names of the vertices in the order of the JobGraph; nothing is chained."""
+    """Return the names of the vertices in the order of the JobGraph, without chaining."""
     graph = StreamGraph(chaining_enabled=False)
     targets = {target for _, target in edges}
     for name in vertices:

@@ -1,9 +1,9 @@
 """Parses programs that are written in words.
 
-A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`: `and >` continues from the source,
-`and same with y` repeats what follows the last operator with a uid, its last one with the uid y. Brackets are chains:
-`src>[map>filter]`. A name is `map(name A)` or `map named A`. Clauses about the whole program follow a semicolon or a
-comma.
+A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`. `and >` continues from the source.
+`and same with y` repeats the operators after the last operator with a uid, and gives the last repeated operator the uid
+y. Brackets are chains: `src>[map>filter]`. A name is written `map(name A)` or `map named A`. Clauses about the whole
+program follow a semicolon or a comma.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from tests.conformance.case_files import UnknownWordError
 
-# Cases refer to the program of another one by its distinctive feature.
+# Cases refer to another case's program by its distinctive feature.
 _UNION_PROGRAM = "src > map > filter > keyed reduce > map and src > filter and src > filter, union, sink"
 _NAMED = {"the union program of chain-union-not-chained": _UNION_PROGRAM, "the union program": _UNION_PROGRAM}
 _AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$|with |but ))")
@@ -46,8 +46,6 @@ class WrittenOperator:
 
 @dataclass(kw_only=True)
 class WrittenProgram:
-    """A parsed program."""
-
     operators: list[WrittenOperator] = field(default_factory=list)
     chaining_enabled: bool = True
     auto_generated_uids: bool = True
@@ -60,7 +58,7 @@ class WrittenProgram:
 
 
 def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
-    """Parse a text. It may be a program that equals `before` except for the clauses after it."""
+    """Parse a text, which may describe a program that equals `before` except for the clauses after it."""
     text = re.sub(r"\s*(?:->|→)\s*", " > ", _NAMED.get(text.strip(), text.strip()))
     same = _AGAIN.match(text)
     if same is not None and before is not None:
@@ -75,7 +73,7 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
 
 
 def _flow(text: str) -> tuple[WrittenProgram, str]:
-    """Parse the dataflow at the start of a text; return it and the remaining clauses."""
+    """Parse the dataflow at the start of a text, and return it with the remaining clauses."""
     written = WrittenProgram()
     text = re.sub(r"one source feeding two identical ([^;,]+?) branches", r"src > \1 and > \1", text)
     many = re.match(r"(\w+) (?:identical )?sources, union, sink", text)
@@ -120,7 +118,7 @@ def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
                 inputs=() if last is None else (last,),
                 is_keyed=bool(found["keyed"]),
                 chaining=ChainingStrategy.HEAD if begins else ChainingStrategy.ALWAYS,
-                # `(uid)` means that there is one.
+                # `(uid)` means that the operator has some uid.
                 uid=ids.get("uid") or (found["name"] if "uid" in ids else None),
                 uid_hash=ids.get("hash"),
             )
@@ -141,7 +139,7 @@ def _ids(text: str) -> dict[str, str]:
 
 
 def _repeat(written: WrittenProgram, uid: str) -> None:
-    """Repeat the last branch after its last operator with a uid; the last operator is called `uid`."""
+    """Repeat the last branch after its last operator with a uid; the last operator gets the uid `uid`."""
     end = len(written.operators) - 1
     begin = max(place for place in range(end) if written.operators[place].uid is not None)
     last = begin
@@ -185,7 +183,7 @@ def _apply(clause: str, written: WrittenProgram) -> None:
 
 def _place(name: str, clause: str, written: WrittenProgram) -> int:
     names = [operator.name for operator in written.operators]
-    # A source is recognized under any name.
+    # A source is recognised under any name.
     if name in ("src", "source") and name not in names:
         return 0
     if name not in names:

@@ -1,1 +1,3 @@
-"""Area 07: key groups, maximum parallelism, redistribution of state, what a restore allows, selection of channels."""
+"""Area 07: key groups, maximum parallelism, redistribution of state, compatibility of a restore, and selection of
+channels.
+"""

@@ -31,8 +31,8 @@ _EMPTY = [0, -1]
 """The empty range, which a case writes as null."""
 
 _GROUPS_LOOKED_AT = 20
-"""The number of key groups to check in each drawn vertex, besides the first and the last; checking all would be too
-slow.
+"""The number of key groups to check in each drawn vertex, besides the first and the last. Checking all of them would be
+too slow.
 """
 
 
@@ -47,7 +47,7 @@ def run_case(case: Case) -> None:
     if not is_refused:
         _KINDS[kind](given, expect)
         return
-    # A broadcast selects several channels, and so has no single one: hence the ValueError.
+    # A broadcast selects several channels and has no single channel, so it raises ValueError.
     refusals = (JobRuntimeError, FlykkaError, *((ValueError,) if kind == "selector" else ()))
     with pytest.raises(refusals):
         _KINDS[kind](given, expect)

@@ -16,7 +16,7 @@ _DRAWS = 100
 
 
 def keyed_channel(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Check records by the hash of their key; any hash is allowed, because rows have Spark's hash."""
+    """Check records by the hash of their key. Any hash is allowed, because rows have Spark's hash."""
     only_known_words("given", given, {"max_parallelism", "records", "key", "channels"})
     if given["key"] != "first field":
         raise UnknownWordError(f"key {given['key']!r}")

@@ -14,7 +14,6 @@ from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 def chained_vertex(
     operators: Sequence[str], parallelism: int, max_parallelism: int, *, configured: bool = False
 ) -> JobVertex:
-    """A chain of operators."""
     return JobVertex(
         vertex_id=JobVertexId("+".join(operators)),
         name="+".join(operators),
@@ -36,7 +35,7 @@ def chained_vertex(
 def checkpoint_of_states(
     states: Mapping[JobVertexId, tuple[JobVertex, Sequence[TaskStateSnapshot | None]]],
 ) -> CompletedCheckpoint:
-    """A checkpoint with these states of each subtask of each vertex."""
+    """Return a checkpoint with these states of each subtask of each vertex."""
     return CompletedCheckpoint(
         job_id=JobId("job"),
         checkpoint_id=1,
@@ -57,12 +56,12 @@ def checkpoint_of_states(
 
 
 def operator_state(operator: str, lists: Sequence[OperatorListState]) -> OperatorSubtaskState:
-    """The lists of one subtask of an operator."""
+    """Return the lists of one subtask of an operator."""
     return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=tuple(lists))
 
 
 def keyed_state(operator: str, subtask: int, of: JobVertex) -> OperatorSubtaskState:
-    """Keyed state of one subtask of an operator, in one file named after the subtask."""
+    """Return keyed state of one subtask of an operator, in one file named after the subtask."""
     owned = key_groups_of(subtask, of.max_parallelism, of.parallelism)
     handle = SharedStateHandle(state_id=str(subtask), path=str(subtask), rows=1, size_bytes=1, key_groups=owned)
     return OperatorSubtaskState(operator_id=OperatorId(operator), shared=(handle,), key_groups=owned)

@@ -22,7 +22,7 @@ MODES = {
 _OPERATOR = "operator"
 _MAX_PARALLELISM = 128
 _DRAWS = 1_000
-"""The number of draws; more draws take longer and find no more errors."""
+"""The number of draws. More draws take longer and find no more errors."""
 
 
 def keyed_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ def operator_rescale_property(given: dict[str, Any], expect: dict[str, Any]) -> 
     old_parallelism, new_parallelism = _span(given["old_parallelism"]), _span(given["new_parallelism"])
     chance = Random(0)
     for _ in range(min(given["draws"], _DRAWS)):
-        drawn = _drawn(chance, chance.choice(old_parallelism), chance.choice(names))
+        drawn = _draw_lists(chance, chance.choice(old_parallelism), chance.choice(names))
         _check_property(drawn, repartition(drawn, chance.choice(new_parallelism)), expect)
 
 
@@ -119,7 +119,7 @@ def _span(text: str) -> range:
     return range(int(first), int(last) + 1)
 
 
-def _drawn(chance: Random, parallelism: int, names: int) -> list[list[OperatorListState]]:
+def _draw_lists(chance: Random, parallelism: int, names: int) -> list[list[OperatorListState]]:
     split, union, broadcast = MODES["split"], MODES["union"], MODES["broadcast"]
     modes = [union if chance.randrange(10) == 0 else split for _ in range(names)]
     if names % 2 == 0:

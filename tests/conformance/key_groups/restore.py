@@ -21,16 +21,16 @@ _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
 _NUMBERS = {"old_parallelism", "new_parallelism", "max_parallelism", "old_max_parallelism", "new_max_parallelism"}
-"""The parameters that cases of rescaled keyed state have, too."""
+"""The parameters that cases of rescaled keyed state also have."""
 
 _MAX_PARALLELISM = 128
 _CHAINED_PARALLELISM = 10
-"""The default parallelism of chains in a case, and the number of their key groups: as in Flink's test."""
+"""The default parallelism of chains in a case, and the number of their key groups, as in Flink's test."""
 _CHAINED_MAX_PARALLELISM = 64
 
 
 def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Restore the checkpoint of the case, described by tasks, operators or chains, or only by numbers."""
+    """Restore the checkpoint of the case, which is described by tasks, operators or chains, or only by numbers."""
     if "checkpoint" in given and given["checkpoint"] is None:
         only_known_words("given", given, {"checkpoint", "error_if_none"})
         _check(_without_checkpoint(error_if_none=given["error_if_none"]), expect)
@@ -65,15 +65,15 @@ class _Restored:
     assignment: StateAssignment
 
     def tasks(self) -> set[str]:
-        """The subtasks that received state, by the name of their vertex."""
+        """Return the subtasks that received state, by the name of their vertex."""
         return {f"{vertex_id}_{subtask}" for vertex_id, subtask in self.assignment.states}
 
     def elements(self) -> dict[str, list[bytes]]:
-        """The restored elements of each operator, for all its subtasks together."""
+        """Return the restored elements of each operator, for all its subtasks together."""
         return _elements(self.assignment.states.values())
 
     def keyed(self) -> dict[str, list[int]]:
-        """The restored key groups of each operator, for all its subtasks together."""
+        """Return the restored key groups of each operator, for all its subtasks together."""
         given: dict[str, list[int]] = {}
         for snapshot in self.assignment.states.values():
             for state in snapshot.operators:

@@ -23,7 +23,7 @@ AROUND_THE_OVERFLOW = range(2**31 - 11, 2**31 + 3)
 
 
 class Channel:
-    """A channel whose sender begins with the number `first`; an element is named by its index."""
+    """A channel whose sender begins with the sequence number `first`; an element is named by its index."""
 
     def __init__(self, first: int, elements: int) -> None:
         [descriptor] = gate_descriptor().channels
@@ -70,7 +70,6 @@ class Channel:
 
 
 def run_channel_queue(case: Case) -> None:
-    """Run a case about one channel."""
     only_known_words("given", case["given"], {"kind"})
     expect = dict(case["expect"])
     firsts = (
@@ -88,11 +87,13 @@ def run_channel_queue(case: Case) -> None:
                 case "read_order":
                     while len(channel.read) < len(wanted):
                         channel.take()
-                    assert [_called(read, like) for read, like in zip(channel.read, wanted, strict=True)] == wanted
+                    assert [
+                        _names_of_elements(read, like) for read, like in zip(channel.read, wanted, strict=True)
+                    ] == wanted
                 case _:
                     raise UnknownWordError(f"expect: {word}")
 
 
-def _called(read: list[Any], like: Any) -> Any:
-    """The elements that were read, with their kind if the case specifies it."""
+def _names_of_elements(read: list[Any], like: Any) -> Any:
+    """Return the elements that were read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

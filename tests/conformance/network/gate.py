@@ -100,7 +100,7 @@ class Gate:
         self._feed = Feed(self.gate)
         for channel in given.get("notified_in_order", range(len(given["channels"]))):
             words = channels[str(channel)]
-            # There is only one kind of channel here.
+            # There is only one type of channel in flykka.
             self._feed.give(channel, [] if words in ("local", "remote") else words)
 
     def poll(self) -> str | None:
@@ -118,7 +118,7 @@ class Gate:
         only_known_words("step", step, {"do", "channel", "in", "checkpoint", "error", "want"})
         match step:
             case {"do": "read_blocking"}:
-                # The waiter is a task with nothing to read, which is notified when that changes.
+                # The waiter is a task with no data to read, which is notified when data arrives.
                 assert not self.gate.is_available
                 self.waiting_reader = "waits"
             case {"do": "read_all"}:
@@ -165,13 +165,12 @@ class Gate:
                 assert self.gate.failure is not None
                 assert (partition_id() in self.gate.failure.cause.message) == wanted
             case "all_wants_hold" | "the_first_availability_future_is_the_one_completed":
-                pass  # There is no future: the message that brings the data notifies the reader.
+                pass  # There is no future, because the message that brings the data notifies the reader.
             case _:
                 raise UnknownWordError(f"expect: {word}")
 
 
 def run_gate(case: Case) -> None:
-    """Run a case about one gate."""
     gate = Gate(case["given"])
     for step in case["steps"]:
         gate.do(step)
@@ -180,12 +179,12 @@ def run_gate(case: Case) -> None:
 
 
 def error_word(gate: InputGate) -> str | None:
-    """The word of the cases for the failure of a gate."""
+    """Return the word of the cases for the failure of a gate."""
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 
 class Union:
-    """The gates of one task; their channels are numbered consecutively."""
+    """The gates of one task, whose channels are numbered consecutively."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "gates", "notified"})

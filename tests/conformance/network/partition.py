@@ -24,7 +24,7 @@ TYPES = {
 
 
 class Output:
-    """A partition; once registered, its task owns it."""
+    """A partition, which its task owns after registration."""
 
     def __init__(self, given: Case) -> None:
         only_known_words(
@@ -81,14 +81,13 @@ class Output:
             case "error_names_partition":
                 assert (self.refused is not None and partition_id() in self.refused.cause.message) == wanted
             case "buffer_freed":
-                # A batch that was not accepted stays with its producer; a dropped one is released.
+                # A batch that was not accepted stays with its producer. A dropped batch is released.
                 is_released = any(isinstance(effect, ReleaseBatch) for effect in self.effects)
                 is_freed = self.error is not None or is_released
                 assert is_freed == wanted
                 assert not is_freed or self.partition.queued_batches == 0
             case "consumer_scheduling_notifications" | "consumer_scheduling_notifications_after_finish":
-                # Consumers are deployed by the JobMaster: a partition does not announce that there is something to
-                # read.
+                # Consumers are deployed by the JobMaster, so a partition does not announce that data is available.
                 assert wanted == 0
             case "release_on_consumption":
                 assert self._is_gone_when_it_was_read() == wanted
@@ -132,7 +131,6 @@ def _request(index: int) -> PartitionRequest:
 
 
 def run_partition(case: Case) -> None:
-    """Run a case about a whole partition."""
     output = Output(case["given"])
     for step in case.get("steps", []):
         output.do(step)

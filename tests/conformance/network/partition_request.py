@@ -1,4 +1,4 @@
-"""Area 09, partition requests: the requests of a gate, and its reactions to the answers."""
+"""Area 09, partition requests: the requests of a gate, and its reactions to the responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.conformance.network.partition import CAUSE
 GIVEN = {"kind", "local", "channel", "channels", "connection", "initial_backoff_ms", "max_backoff_ms", "partition"}
 CREDITS = {"exclusive", "exclusive_per_channel", "floating_per_gate"}
 HERE = Ref("/user/task-manager-1", 1)
-"""The TaskManager of the consumer; all others are remote."""
+"""The TaskManager of the consumer; all other TaskManagers are remote."""
 
 
 def _task_manager(word: str) -> Ref:
@@ -46,7 +46,7 @@ def _located(words: list[str]) -> InputGateDescriptor:
 
 
 class Requester:
-    """A gate, and the partition that its first channel requests."""
+    """A gate, and the partition that the gate's first channel requests."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, GIVEN | CREDITS)
@@ -87,17 +87,17 @@ class Requester:
             case {"do": "retrigger"}:
                 self._take(self.gate.on_error(error(not_found=True)))
             case {"do": "answer_partition_not_found"}:
-                # A request does not block: it has returned when the answer arrives, and so has the sender of the
-                # answer.
+                # A request does not block: it has returned when the response arrives, and so has the sender of the
+                # response.
                 self._take(self.gate.on_error(error(not_found=True)), retries=False)
                 self.network_thread_returned = True
                 self.checked_producer_state = _asks_for_producer_state()
             case {"do": "producer_failed" | "producer_releases_partition"}:
                 self._partition.request(0, self.requests[0].credit, CONSUMER)
-                for told in self._partition.fail(CAUSE):
-                    assert isinstance(told, Tell)
-                    assert isinstance(told.message, ErrorResponse)
-                    self._take(self.gate.on_error(told.message))
+                for effect in self._partition.fail(CAUSE):
+                    assert isinstance(effect, Tell)
+                    assert isinstance(effect.message, ErrorResponse)
+                    self._take(self.gate.on_error(effect.message))
             case {"do": "read"}:
                 pass
             case _:
@@ -110,7 +110,7 @@ class Requester:
             case "all_wants_hold":
                 pass
             case "delays_ms":
-                # A list that ends in the error means that no request follows the last one.
+                # A list that ends with the error means that no request follows the last one.
                 assert self.delays_ms == [delay for delay in wanted if not isinstance(delay, str)]
                 if isinstance(wanted[-1], str):
                     assert self.gate.failure is not None
@@ -197,7 +197,7 @@ class Requester:
 
 
 def _asks_for_producer_state() -> bool:
-    """True if a running task asks the JobMaster when a partition is not found."""
+    """Return whether a running task asks the JobMaster when a partition is not found."""
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))

@@ -1,7 +1,7 @@
 """Area 09, pools: the buffers of a TaskManager, and the share of one pool.
 
-Flink's thread that waits for a buffer is a listener here: both are notified when a buffer becomes available, or when
-the pool is destroyed.
+Flink's thread that waits for a buffer is a listener in flykka. Both are notified when a buffer becomes available, or
+when the pool is destroyed.
 """
 
 from __future__ import annotations
@@ -276,7 +276,6 @@ def run_global_pool(case: Case) -> None:
 
 
 def run_local_pool(case: Case) -> None:
-    """Run a case about one pool."""
     pool = Local(case["given"])
     for step in case["steps"]:
         pool.do(step)

@@ -1,7 +1,7 @@
 """Area 09, receiver: the channels of one gate, and the credits that they share.
 
-The channels are driven without their gate, which would announce credits at once: the case decides when they are sent.
-Cases about the view of the gate or of the producer drive the gate.
+The channels are driven without their gate, which would announce credits at once, because the case decides when credits
+are sent. Cases about the view of the gate or of the producer drive the gate.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Receiver:
                     while channel.credits.spend():
                         pass
                 if backlog is None:
-                    # Nothing new waits: one less than before.
+                    # No new data waits, so the backlog is one less than before.
                     backlog = max(channel.credits.required - channel.credits.exclusive - 1, 0)
                 self._data(name, sequence_number, backlog, batch_ref(f"{sequence_number}"))
             case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
@@ -186,13 +186,15 @@ class Receiver:
             self.failures[name] = failure
 
     def _available_to(self, taker: ChannelCredits | None) -> None:
-        """Give a channel another credit. An open channel announces it to its producer when the case requires it."""
+        """Give a channel another credit. An open channel announces the credit to its producer when the case requires
+        it.
+        """
         if taker is None:
             return
         name = list(self.channels)[taker.channel]
-        told = None if self.channels[name].is_open else self.channels[name].on_credit_available()
-        if isinstance(told, ChannelFailed):
-            self.failures[name] = told
+        effect = None if self.channels[name].is_open else self.channels[name].on_credit_available()
+        if isinstance(effect, ChannelFailed):
+            self.failures[name] = effect
 
     def _announce(self, name: str) -> None:
         if name not in self.unwritable and self.channels[name].credits.unannounced:
@@ -202,7 +204,6 @@ class Receiver:
 
 
 def run_receiver(case: Case) -> None:
-    """Run a case about the receiving side."""
     given = case["given"]
     if GATE_WORDS & case["expect"].keys() or all(step["do"] == REQUEST for step in case["steps"]):
         _run_gate(case)
@@ -236,7 +237,7 @@ def _run_gate(case: Case) -> None:
             case {"do": "backlog", "n": n}:
                 effects += gate.on_backlog(announcement(n))
             case {"do": "request_partition"}:
-                # The gate has asked for it already.
+                # The gate has already requested the partition.
                 effects += gate.request_partitions()
             case _:
                 raise UnknownWordError(f"step: {step}")
@@ -268,7 +269,7 @@ def _run_gate(case: Case) -> None:
             case "buffers_freed_on_release":
                 # Buffers that are not released at once are held, and released with the task.
                 held = {queued.buffer for queued in gate.channels[0].queue}
-                assert (_arrived(case) == _released(effects) | held) == wanted
+                assert (_arrived_batches(case) == _released_batches(effects) | held) == wanted
             case "all_wants_hold":
                 pass
             case _:
@@ -276,7 +277,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """Run a case in which a producer sends to a gate without a channel for it, and gets its cancel requests."""
+    """Run a case in which a producer sends to a gate without a channel for it, and gets the gate's cancel requests."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []
@@ -313,9 +314,9 @@ def _run_unknown_channel(case: Case) -> None:
     assert {word: shown[word] for word in case["expect"]} == case["expect"]
 
 
-def _arrived(case: Case) -> set[BatchRef]:
+def _arrived_batches(case: Case) -> set[BatchRef]:
     return {batch_ref(f"{step['seq']}") for step in case["steps"] if step["do"] == "data"}
 
 
-def _released(effects: list[Any]) -> set[BatchRef]:
+def _released_batches(effects: list[Any]) -> set[BatchRef]:
     return {effect.batch for effect in effects if isinstance(effect, ReleaseBatch)}

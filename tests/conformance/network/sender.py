@@ -1,8 +1,8 @@
 """Area 09, sender: the readers of subpartitions, and the messages to them.
 
-A message is sent to its reader as soon as there is credit for it, and arrives when the connection is writable: a reader
+A message is sent to its reader as soon as there is credit for it, and arrives when the connection is writable. A reader
 counts as enqueued while a message to it is in transit, and its credit is used up when the message arrives. A message in
-transit to a reader that has left is rejected there.
+transit to a reader that has left is rejected by that reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STEP = {"do", "reader", "n", "writable", "want"}
 
 
 class _Reader:
-    """A partition with one subpartition, and its reader."""
+    """A partition with one subpartition, and the reader of that subpartition."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("reader", given, {"credit", "items", "view"})
@@ -49,7 +49,7 @@ class _Reader:
             self._add(item, number)
 
     def notify(self) -> None:
-        """Let the reader request the partition, if it has not done so."""
+        """Let the reader request the partition, unless it has already done so."""
         if not self._is_here:
             self._is_here = True
             self._take(self.partition.request(0, self._credit, CONSUMER))
@@ -133,7 +133,7 @@ class Sender:
             case "cancel":
                 self._of(step).cancel()
             case "resume_consumption":
-                pass  # Nothing has made the sender stop.
+                pass  # No event has stopped the sender.
             case unknown:
                 raise UnknownWordError(f"step: {unknown}")
         for name, reader in self._readers.items() if self._is_writable else ():
@@ -161,7 +161,7 @@ class Sender:
             case "enqueued":
                 return [name for name, reader in self._readers.items() if reader.is_enqueued]
             case "available":
-                # Everything that may be sent is sent at once.
+                # All messages that may be sent are sent at once.
                 return False
             case "released" | "partition_released":
                 return self._only.partition.is_released
@@ -189,7 +189,7 @@ class Sender:
         return "CANCEL_TASK" if causes[0].type_name == PRODUCER_FAILED_ERROR else "ERROR"
 
     def _message(self, name: str, message: Message) -> list[Any] | None:
-        """A message in the form of the cases; before 1.13 no backlog was announced."""
+        """Return a message in the form of the cases. Before Flink 1.13 no backlog was announced."""
         match message:
             case BufferResponse(sequence_number=number, buffer=buffer, backlog=backlog):
                 return [name, number, _kind(buffer), backlog]
@@ -217,7 +217,6 @@ def _is_data(buffer: Buffer) -> bool:
 
 
 def run_sender(case: Case) -> None:
-    """Run a case about the sender."""
     sender = Sender(case)
     for step in case["steps"]:
         sender.do(step)

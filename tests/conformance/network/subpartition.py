@@ -1,7 +1,7 @@
 """Area 09, subpartition: the messages to its reader, and the dropped data.
 
-A buffer of n bytes is a batch of n bytes. The view in a case is the reader here: if the case has a view from the start,
-the reader has requested the subpartition without a credit.
+A buffer of n bytes is a batch of n bytes. The view in a case corresponds to the reader: if the case has a view from the
+start, the reader has requested the subpartition without a credit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _buffer(number: int, size: int) -> BatchRef:
 
 
 class Pipelined:
-    """The first of two subpartitions, so that its reader can leave while the partition stays."""
+    """The first of two subpartitions, so that its reader can leave while the partition remains."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "view", "partition_type"})
@@ -67,7 +67,7 @@ class Pipelined:
                 accepted = self._add(size)
                 assert wanted.pop("accepted", accepted) == accepted
             case {"do": "flush" | "resume_consumption"}:
-                pass  # A batch is whole when it is queued, and nothing has made the sender stop.
+                pass  # A batch is complete when it is queued, and no event has stopped the sender.
             case {"do": "poll"}:
                 self._got = self._poll()
                 before = len(self.effects)
@@ -130,13 +130,13 @@ class Pipelined:
         self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]
 
     def _poll(self) -> dict[str, Any] | None:
-        """Read the next element, with a credit if it needs one."""
+        """Read the next element, with a credit if the element needs one."""
         subpartition = self.partition.subpartitions[0]
         if not self._received and subpartition.backlog:
             effects = self.partition.add_credit(0, 1)
             self.effects += effects
-            told = [each.message for each in effects if isinstance(each, Tell)]
-            self._received += [message for message in told if isinstance(message, BufferResponse)]
+            messages = [each.message for each in effects if isinstance(each, Tell)]
+            self._received += [message for message in messages if isinstance(message, BufferResponse)]
         if not self._received:
             return None
         response = self._received.popleft()
@@ -153,16 +153,16 @@ class Pipelined:
         }
 
     def _create_view(self) -> None:
-        told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
+        messages = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
         # A subpartition does not decide which error the reader gets.
-        self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in told) else None
+        self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in messages) else None
 
     def _add(self, size: int) -> bool:
         buffer = _buffer(self._added + 1, size)
         try:
             effects = self.partition.add_batch(buffer)
         except AssertionError:
-            # It stays with its producer.
+            # The batch stays with its producer.
             self._rejected += 1
             return False
         is_rejected = ReleaseBatch(batch=buffer) in effects
@@ -217,7 +217,6 @@ def _request(number: int) -> PartitionRequest:
 
 
 def run_subpartition(case: Case) -> None:
-    """Run a case about one subpartition."""
     given = case["given"]
     match given.get("partition_type", "pipelined"):
         case "blocking":

@@ -11,7 +11,7 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 
 
 def run_writer(case: Case) -> None:
-    """Run a case about an output whose readers start when everything is written."""
+    """Run a case about an output whose readers start after all data is written."""
     only_known_words("given", case["given"], {"kind", "channels", "buffer_bytes"})
     partition = ResultPartition(partition_descriptor(case["given"]["channels"]))
     barrier = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)

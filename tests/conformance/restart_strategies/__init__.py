@@ -1,1 +1,1 @@
-"""Area 03: restart strategies, the handling of failures, and the choice of a strategy."""
+"""Area 03: restart strategies, the handling of failures, and the selection of a strategy."""

@@ -71,7 +71,6 @@ _CLASSES = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 03."""
     given = case["given"]
     subject = given["strategy"]
     if subject not in _GIVEN:
@@ -94,7 +93,7 @@ def run_case(case: Case) -> None:
 
 
 def configuration(given: Mapping[str, Any]) -> RestartStrategyConfiguration:
-    """The restart strategy of the case, as a job's configuration."""
+    """Return the restart strategy of the case as a job's configuration."""
     match given["strategy"]:
         case "none":
             return NoRestartStrategyConfiguration()
@@ -136,10 +135,10 @@ def _run_handler(case: Case) -> None:
                 raise UnknownWordError(f"step {unknown}")
     assert result is not None
     for word, wanted in case["expect"].items():
-        assert _handled(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
+        assert _observed_value(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
 
 
-def _handled(result: RestartTasks[str] | GiveUp, word: str) -> object:
+def _observed_value(result: RestartTasks[str] | GiveUp, word: str) -> object:
     match word:
         case "restart":
             return isinstance(result, RestartTasks)
@@ -186,10 +185,10 @@ class _SuppressRestartsError(Exception):
 
 
 def _failure(words: str) -> SerializedThrowable:
-    """An error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
+    """Return an error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
     inner, _, outer = words.partition(" wrapped in ")
     if outer:
-        return serialized(_wrapped(words.split(" wrapped in ")))
+        return serialized(_exception_chain(words.split(" wrapped in ")))
     if inner.startswith("subclass of "):
         marked = _failure(inner.removeprefix("subclass of "))
         return replace(marked, type_name=f"Special{marked.type_name}")
@@ -209,8 +208,8 @@ def _failure(words: str) -> SerializedThrowable:
             raise UnknownWordError(f"error {unknown!r}")
 
 
-def _wrapped(kinds: list[str]) -> Exception:
-    """Chained exceptions: each is the cause of the next one, and the last one is raised."""
+def _exception_chain(kinds: list[str]) -> Exception:
+    """Return chained exceptions: each is the cause of the next one, and the last one is raised."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,
         "unrecoverable": _SuppressRestartsError,
@@ -227,7 +226,7 @@ def _wrapped(kinds: list[str]) -> Exception:
     return made
 
 
-# The choice of a strategy
+# Selection of a strategy
 
 
 def _run_resolution(case: Case) -> None:
@@ -262,7 +261,7 @@ def _compare(
             case "strategy":
                 assert _NAMES[type(found)] == wanted
             case "attempts" if wanted in ("unlimited", None, 2**31 - 1):
-                # Flink counts to the largest int; here there is no limit.
+                # Flink counts up to the largest int; flykka has no limit.
                 assert isinstance(found, FixedDelayRestartStrategyConfiguration)
                 assert found.attempts is None
             case "attempts" | "delay_ms":

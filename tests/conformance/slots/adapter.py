@@ -39,7 +39,6 @@ _OF_A_GRAPH: dict[str, Callable[[Case], None]] = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 10."""
     kind = case["given"]["kind"]
     if kind in _OF_A_GRAPH:
         if case["steps"]:

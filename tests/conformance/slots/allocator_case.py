@@ -20,7 +20,7 @@ from tests.conformance.slots.words import profile
 
 
 class SchedulingCase:
-    """Tasks that are placed at once or not at all: waiting requests are cancelled."""
+    """Tasks that are placed at once or not at all; waiting requests are cancelled."""
 
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "task_managers"})
@@ -133,7 +133,7 @@ class SharedSlotCase:
         self._may_retry = not job.failed
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """Such a case has no steps."""
+        """Do nothing, because such a case has no steps."""
         raise UnknownWordError(str(step))
 
     def holds(self, word: str, wanted: Any) -> bool:
@@ -145,7 +145,7 @@ class SharedSlotCase:
             case "co_located_unit_kept":
                 return (bool(self._together) and {int(each) for each in self._together} <= self._placed) is wanted
             case "failed_may_retry":
-                # The case leaves it open if nothing has failed.
+                # The case does not specify the result if nothing has failed.
                 return (self._may_retry if self._placed != self._all else None) is wanted
             case _:
                 raise UnknownWordError(word)

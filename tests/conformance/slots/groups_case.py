@@ -17,7 +17,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"
-"""The prefix of a group with a single vertex: it is followed by the vertex's name."""
+"""The prefix of a group with a single vertex, followed by the vertex's name."""
 
 
 def check_slots_needed(case: Case) -> None:
@@ -28,7 +28,7 @@ def check_slots_needed(case: Case) -> None:
 
 
 def check_parallelism(case: Case) -> None:
-    """Check the parallelism that fits into so many slots."""
+    """Check the parallelism that fits into the number of slots."""
     only_known_words("given", case["given"], {"kind", "vertices", "slots"})
     only_known_words("expect", case["expect"], {"parallelism"})
     found = parallelism_for(_vertices(case["given"]["vertices"]), case["given"]["slots"])
@@ -36,7 +36,6 @@ def check_parallelism(case: Case) -> None:
 
 
 def check_members(case: Case) -> None:
-    """Check the members of each group."""
     only_known_words("given", case["given"], {"kind", "vertices", "edges"})
     only_known_words("expect", case["expect"], {"members", "without_group"})
     groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))
@@ -71,7 +70,7 @@ def check_shared_slots(case: Case) -> None:
 
 
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
-    """The slot requests of the product for the edges of the case."""
+    """Return flykka's slot requests for the edges of the case."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
     co_located = given.get("co_location", given.get("co_location_groups", ()))
     together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}
@@ -93,7 +92,7 @@ def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
 
 
 def _edges(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """All pairs of producers and consumers if the case asks for them; otherwise the edges of the case."""
+    """Return all pairs of producers and consumers if the case says so, otherwise the edges of the case."""
     words = given["edges"]
     if words not in ("all to all", "two all-to-all edges"):
         return [(source, target) for source, target in words]

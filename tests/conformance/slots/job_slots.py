@@ -1,4 +1,4 @@
-"""The slots of a job under test: its ExecutionSlotAllocator, and the messages that it sent."""
+"""The slots of a job under test: the job's ExecutionSlotAllocator, and the messages that it sent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JobSlots:
         return effects
 
     def connect(self, task_manager: str, slots: int = 0, size: ResourceSpec | None = None) -> None:
-        """Connect a TaskManager that offers so many slots without a request."""
+        """Connect a TaskManager that offers this number of slots without a request."""
         self.tell(connected(TaskManagerId(task_manager)))
         for index in range(slots):
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
@@ -77,10 +77,9 @@ class JobSlots:
         return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
-        """Finish the task."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def messages_of(self, kind: type[Any]) -> list[Any]:
-        """The messages of one kind that the allocator has sent so far."""
-        told = [each.message for each in self.effects if isinstance(each, Tell)]
-        return [message for message in told if isinstance(message, kind)]
+        """Return the messages of one class that the allocator has sent so far."""
+        messages = [each.message for each in self.effects if isinstance(each, Tell)]
+        return [message for message in messages if isinstance(message, kind)]

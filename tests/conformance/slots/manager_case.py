@@ -50,9 +50,9 @@ class ManagerCase:
         if given.get("strategy", "least utilized") != "least utilized":
             raise UnknownWordError(f"strategy {given['strategy']!r}")
         answers = given.get("task_manager_answers", "at once")
-        told = any(step["do"] == "task_manager_answers" for step in case["steps"])
+        answers_in_steps = any(step["do"] == "task_manager_answers" for step in case["steps"])
         self._unanswered = {"at once": 0, "never": 1_000_000, "never to the first": 1}[answers]
-        if told:
+        if answers_in_steps:
             self._unanswered = 1_000_000
         self._workers_fail = given.get("new_workers") == "fail"
         workers = WorkerCounts(
@@ -154,14 +154,14 @@ class ManagerCase:
             case "expected_slots":
                 return self._slots.task_manager_tracker.expected_slots == wanted
             case "expected_slots_taken":
-                # Requests are not bound to a TaskManager: as many are started as are needed.
+                # Requests are not bound to a TaskManager, so as many TaskManagers are started as are needed.
                 waiting = len(self._slots.waiting_requests)
                 return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
-                told = [effect for effect in self._effects if isinstance(effect, Tell)]
-                released = {each.to for each in told if isinstance(each.message, ReleaseTaskManager)}
+                tells = [effect for effect in self._effects if isinstance(effect, Tell)]
+                released = {each.to for each in tells if isinstance(each.message, ReleaseTaskManager)}
                 return released == set(wanted)
             case "task_managers_used":
                 return len({effect.task_manager for effect in sent}) == wanted
@@ -250,7 +250,7 @@ class ManagerCase:
                 self._refused = slot
                 self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
             case "timeout" | "failed":
-                # No call fails here: an impossible answer is a missing answer.
+                # No call fails in flykka, so a failed call in the case becomes a missing reply.
                 self._now += ALLOCATE_TIMEOUT_MS
                 self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:
@@ -281,7 +281,9 @@ class ManagerCase:
         return SlotId(name)
 
     def _is_named(self, name: str, slot: SlotId) -> bool:
-        """A name refers to the slot that it was first used for; `the other one` is the slot without a name."""
+        """Return whether the name refers to this slot. A name refers to the slot for which it was first used; `the
+        other one` is the slot without a name.
+        """
         if name == "the other one":
             return slot not in self._names.values()
         return self._names.setdefault(name, slot) == slot
@@ -302,15 +304,15 @@ class ManagerCase:
 
 
 def _failures(effects: Sequence[SlotManagerEffect]) -> list[SlotRequestFailed]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    return [message for message in told if isinstance(message, SlotRequestFailed)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    return [message for message in messages if isinstance(message, SlotRequestFailed)]
 
 
 def _failed_allocations(effects: Sequence[SlotManagerEffect]) -> set[tuple[JobId, AllocationId]]:
-    told = [(effect.to, effect.message) for effect in effects if isinstance(effect, Tell)]
+    messages = [(effect.to, effect.message) for effect in effects if isinstance(effect, Tell)]
     return {
         (to.job_id, message.allocation_id)
-        for to, message in told
+        for to, message in messages
         if isinstance(to, JobMasterOf) and isinstance(message, SlotRequestFailed)
     }
 

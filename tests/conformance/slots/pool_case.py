@@ -102,7 +102,7 @@ class PoolCase:
             case "alive":
                 return {each: each in job.placed and each not in job.lost | self._released for each in wanted} == wanted
             case "failed":
-                # A batch request takes a free slot at once, so it may have had one and lost it.
+                # A batch request takes a free slot at once, so it may have had a slot and lost it.
                 batch = {each for each in job.lost if each in self._batch}
                 return {*job.failed, *self._cancelled, *batch} == set(wanted)
             case "failure":
@@ -115,8 +115,8 @@ class PoolCase:
             case "same_slot":
                 return all(len({job.placed[each].allocation_id for each in one}) == 1 for one in wanted)
             case "accepted":
-                told = [effect.message for effect in job.step if isinstance(effect, Tell)]
-                return any(answer.accepted for answer in told if isinstance(answer, AcceptSlots)) is wanted
+                messages = [effect.message for effect in job.step if isinstance(effect, Tell)]
+                return any(answer.accepted for answer in messages if isinstance(answer, AcceptSlots)) is wanted
             case "asked_resource_manager":
                 asked = {effect.allocation_id for effect in job.messages_of(RequestSlot)}
                 return asked == set(map(self._allocation, wanted))

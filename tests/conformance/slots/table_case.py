@@ -29,7 +29,7 @@ _HERE = TaskManagerId("task-manager-1")
 
 
 class TableCase:
-    """A slot table under test; a slot is activated by a task that arrives for it and ends."""
+    """A slot table under test. A slot is activated by a task that arrives for the slot and ends."""
 
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "slots"})
@@ -100,8 +100,8 @@ class TableCase:
                 mine = {job: sorted(_index(each.slot_id) for each in held if each.job_id == job) for job in wanted}
                 return mine == {job: sorted(indexes) for job, indexes in wanted.items()}
             case "failed_tasks":
-                told = [effect.message for effect in self._step if isinstance(effect, Tell)]
-                stopped = [message.attempt for message in told if isinstance(message, FailTask)]
+                messages = [effect.message for effect in self._step if isinstance(effect, Tell)]
+                stopped = [message.attempt for message in messages if isinstance(message, FailTask)]
                 return sorted(stopped) == sorted(wanted)
             case "free_slot_action":
                 freed = [said.allocation_id for said in self._said() if isinstance(said, SlotAvailable)]
@@ -122,7 +122,7 @@ class TableCase:
     def _requested(self, step: Mapping[str, Any], allocation: AllocationId) -> AllocateSlot:
         if step["index"] != "dynamic":
             return requested(allocation, step["index"], JobId(step["job"]))
-        # The ResourceManager numbers dynamic slots: after the fixed ones, and no number twice.
+        # The ResourceManager numbers dynamic slots after the fixed slots, and never reuses a number.
         self._last_index += 1
         return replace(requested(allocation, self._last_index, JobId(step["job"])), cut=ResourceSpec())
 

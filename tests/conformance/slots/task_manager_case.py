@@ -29,7 +29,7 @@ from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RESOURCE_MA
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _INTERVAL_MS, _TIMEOUT_MS = 100_000, 300_000
-"""Heartbeat interval and timeout: long compared with all other timers."""
+"""The heartbeat interval and timeout, which are long compared with all other timers."""
 _LATER_SESSION = LeaderSessionId("later-job-master-session")
 
 
@@ -37,14 +37,14 @@ class _Seen(TaskManager):
     """A TaskManager whose slots the case can inspect."""
 
     def state_of(self, allocation: str) -> TaskSlotState | None:
-        """The state of the slot of an allocation."""
+        """Return the state of the slot of an allocation."""
         slots = {status.allocation_id: status.slot_id for status in self._table.report().slots}
         slot = slots.get(AllocationId(allocation))
         return None if slot is None else self._table.slot_states[slot]
 
 
 class TaskManagerCase:
-    """A TaskManager, by default registered at the ResourceManager, and at the JobMaster with its first slot."""
+    """A TaskManager that is by default registered at the ResourceManager and, with its first slot, at the JobMaster."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
@@ -56,7 +56,7 @@ class TaskManagerCase:
         self._registrations: list[RegisterTaskManager] = []
         self._at_job_manager: list[RegisterTaskManager] = []
         self._offers: list[OfferSlots] = []
-        self._told: dict[str, list[object]] = {"job manager": [], "resource manager": []}
+        self._disconnects: dict[str, list[object]] = {"job manager": [], "resource manager": []}
         self._failed: list[str] = []
         self._freed: list[SlotAvailable] = []
         self._confirmed: list[str] = []
@@ -129,14 +129,14 @@ class TaskManagerCase:
             case "failed_at_job_manager":
                 return sorted(self._failed) == sorted(wanted)
             case "reported_free_to_resource_manager":
-                # A case may give a slot's number and its holder, or the holder alone.
+                # A case may give a slot's number and its holder, or only the holder.
                 has_numbers = bool(wanted) and isinstance(wanted[0], list)
                 numbered = sorted([_index(freed.slot_id), freed.allocation_id] for freed in self._freed)
                 names = sorted(freed.allocation_id for freed in self._freed)
                 return (numbered if has_numbers else names) == sorted(wanted)
             case "told_job_manager" | "told_resource_manager":
                 whom = word.removeprefix("told_").replace("_", " ")
-                return wanted == "disconnect" and bool(self._told[whom])
+                return wanted == "disconnect" and bool(self._disconnects[whom])
             case _:
                 raise UnknownWordError(word)
 
@@ -148,8 +148,8 @@ class TaskManagerCase:
         self._registrations += resource_manager.received(RegisterTaskManager)
         self._at_job_manager += job_master.received(RegisterTaskManager)
         self._offers += job_master.received(OfferSlots)
-        self._told["job manager"] += job_master.received(DisconnectTaskManager)
-        self._told["resource manager"] += resource_manager.received(DisconnectTaskManager)
+        self._disconnects["job manager"] += job_master.received(DisconnectTaskManager)
+        self._disconnects["resource manager"] += resource_manager.received(DisconnectTaskManager)
         self._failed += [failed.allocation_id for failed in job_master.received(FailSlot)]
         self._freed += resource_manager.received(SlotAvailable)
         self._confirmed += [each.allocation_id for each in resource_manager.received(AllocateSlotConfirmed)]
@@ -166,7 +166,7 @@ class TaskManagerCase:
         return actor
 
     def _reported(self) -> dict[int, str | None]:
-        """The slots that the TaskManager reports to the ResourceManager."""
+        """Return the slots that the TaskManager reports to the ResourceManager."""
         self._resource_manager.received(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
         self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
@@ -189,7 +189,7 @@ class TaskManagerCase:
 
     def _on_registered(self, step: Mapping[str, Any]) -> None:
         if step.get("slot_report") == "fails":
-            # The report comes with the registration: one that fails is not acknowledged.
+            # The report is part of the registration, so a failed report is not acknowledged.
             self._listen()
             while len(self._registrations) < 2:
                 self._system.advance(100)
@@ -233,7 +233,7 @@ class TaskManagerCase:
             self._cluster.send(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
 
     def _accept_all(self) -> None:
-        """Accept all offers; after an answer another offer may follow."""
+        """Accept all offers; a reply may be followed by another offer."""
         answered = -1
         while answered != len(self._heard_offers()):
             answered = len(self._offers)
@@ -249,14 +249,14 @@ class TaskManagerCase:
             self._listen()
 
     def _let_time_out(self, whom: str) -> None:
-        """Let one of them time out, while the other one requests heartbeats."""
+        """Let one of the two peers time out, while the other requests heartbeats."""
         for _ in range(_TIMEOUT_MS // _INTERVAL_MS + 1):
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
                 self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             self._listen()
-            if self._told[whom]:
+            if self._disconnects[whom]:
                 break
 
 

@@ -1,4 +1,4 @@
-"""Words that several of the adapters share."""
+"""Words that several adapters share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 
 
 def profile(words: Sequence[float] | None) -> ResourceSpec:
-    """`[cores, MiB]`, or None if unspecified."""
+    """Return the resources for `[cores, MiB]`, or for None if unspecified."""
     if words is None:
         return ResourceSpec()
     cores, heap_mib = words

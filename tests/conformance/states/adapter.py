@@ -28,7 +28,6 @@ TABLES: dict[str, dict[str, frozenset[Any]]] = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 05."""
     component = case["given"]["component"]
     if component in TABLES:
         if case["steps"]:

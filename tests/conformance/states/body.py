@@ -1,4 +1,4 @@
-"""The body of a task, described in words and translated to the answers of a bridge.
+"""The body of a task, described in words and translated to the replies of a bridge.
 
 `[blocks, then] returns | raises X(text)`; X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks ends
 when it is interrupted, unless the case makes it uninterruptible. A body that holds a lock which its cancel hook needs,
@@ -43,23 +43,23 @@ class Body:
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
-        """The events of the body when it is entered."""
+        """Return the events of the body when it is entered."""
         return [] if self._blocks else [self.released(descriptor)]
 
     def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
-        """The event of the body when it no longer blocks."""
+        """Return the event of the body when it no longer blocks."""
         if self._outcome == "returns":
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
         found = _RAISES.fullmatch(self._outcome)
         raised = (found and found["raised"]) or "ValueError(raised by the body)"
         if raised.startswith(_CANCEL_TASK):
-            # In Flink the body finds that its producer is gone; here the task is notified, and cancels itself.
+            # In Flink the body finds that its producer is gone. In flykka the task is notified, and cancels itself.
             return CancelTask(attempt=descriptor.attempt)
-        return EngineFailed(cause=_told(raised))
+        return EngineFailed(cause=_bridge_failure(raised))
 
     def ends_when_interrupted(self) -> bool:
-        """True if it ends at the second request to close the bridge."""
+        """Return whether the body ends at the second request to close the bridge."""
         self._interrupts += 1
         if self._is_stubborn:
             return False
@@ -67,12 +67,11 @@ class Body:
 
     @property
     def is_interrupted(self) -> bool:
-        """True if it was interrupted."""
         return self._interrupts > 0
 
 
-def _told(raised: str) -> SerializedThrowable:
-    """The bridge's report of an exception; an error that names the operator wraps the user's error."""
+def _bridge_failure(raised: str) -> SerializedThrowable:
+    """Return the bridge's report of an exception; an error that names the operator wraps the user's error."""
     inner = raised
     is_wrapped = (nested := re.fullmatch(r"\w+\((\w+\(.*\))\)", raised)) is not None
     if nested is not None:

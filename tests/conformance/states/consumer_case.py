@@ -1,4 +1,4 @@
-"""Tasks that do not find their producer's partition; the case sets the state of each before it gets an answer."""
+"""Tasks that do not find their producer's partition. The case sets the state of each task before the reply."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConsumerCase:
         """The state of the last consumer."""
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
-        """Answer with a state of the producer, as the JobMaster."""
+        """Reply with a state of the producer, as the JobMaster does."""
         answer = self._answer(state=state)
         match reset_task_to:
             case "RUNNING":
@@ -47,7 +47,7 @@ class ConsumerCase:
         self.after[state] = self.state
 
     def producer_check_answers(self, answer: str) -> None:
-        """Answer with a state, with a failure, or not in time, as the JobMaster."""
+        """Reply with a state or with a failure, or do not reply in time, as the JobMaster does."""
         word = next((known for known in _FAILURES if known in answer.lower()), None)
         if answer in ExecutionState.__members__:
             self._tell(self._answer(state=ExecutionState(answer)))
@@ -75,23 +75,23 @@ class ConsumerCase:
         )
         (retry,) = [effect for effect in missed if isinstance(effect, StartTimer)]
         assert any(_asks_for_producer(effect) for effect in missed)
-        told = [] if answer is None else self._told(task, answer)
+        effects = [] if answer is None else self._deliver(task, answer)
         self.state = task.state.current
         again = task.handle(PartitionRequestDue(channel=0), now=retry.delay_ms)
-        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
+        self.retries += sum(_asks_for_partition(effect) for effect in [*effects, *again])
 
     def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
-        """Answer before the task runs. Partitions are requested only once the bridge is open, so the answer applies to
+        """Reply before the task runs. Partitions are requested only once the bridge is open, so the reply applies to
         that request.
         """
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
-        told = self._told(task, answer)
+        effects = self._deliver(task, answer)
         self.state = task.state.current
         opened = task.handle(ChainOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
-        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
+        self.retries += sum(_asks_for_partition(effect) for effect in [*effects, *opened])
 
-    def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
+    def _deliver(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
         effects = task.handle(answer, now=0)
         closes = any(
             isinstance(effect, Tell) and effect.to is Role.BRIDGE and isinstance(effect.message, CloseChain)

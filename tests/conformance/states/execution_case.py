@@ -1,7 +1,7 @@
 """Words of area 05 for one attempt, translated to calls of `Execution`.
 
-If the TaskManager cannot answer, the attempt loses its slot, because that is how an unreachable TaskManager shows in
-flykka: calls do not fail, there are only messages and DeathWatch.
+If the TaskManager cannot reply, the attempt loses its slot, because that is how flykka detects an unreachable
+TaskManager: calls do not fail, there are only messages and DeathWatch.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Slot:
 
 
 def _refusal(words: str | None) -> str | None:
-    """The reason why the TaskManager refuses the task."""
+    """Return the reason why the TaskManager refuses the task."""
     if words in (None, "succeeds"):
         return None
     assert words is not None
@@ -206,7 +206,7 @@ def _refusal(words: str | None) -> str | None:
 
 
 def _is_unreachable(words: str | None) -> bool:
-    """True if the cancellation never arrives; a task that was not found is reported by its own end."""
+    """Return whether the cancellation never arrives. A task that was not found is reported by its own end."""
     if words not in (None, "succeeds", "always fails", "does not find the task"):
         raise UnknownWordError(f"cancel_rpc {words!r}")
     return words == "always fails"

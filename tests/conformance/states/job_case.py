@@ -1,7 +1,7 @@
 """Words of area 05 for a job, translated to events of the ExecutionGraph.
 
-The adapter simulates the slot pool (as many slots as the case has, unlimited by default), the coordinator (there is
-never a checkpoint) and the restart timer.
+The adapter simulates the slot pool (as many slots as the case has, unlimited by default), the coordinator (which never
+has a checkpoint) and the restart timer.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBAL
 
 
 _Place = tuple[str, int]
-"""A slot is shared by the subtasks with this number in this sharing group."""
+"""The key of a shared slot: a sharing group, and the index of the subtasks that share the slot."""
 
 
 class JobCase:
     """An ExecutionGraph under test, and its environment."""
 
     def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
-        """Since 1.11 regions are deployed one by one, and slot requests wait; before, a request without a slot was
-        refused.
+        """Since Flink 1.11 regions are deployed one by one, and slot requests wait. Before, a request without a slot
+        was refused.
         """
         only_known_words("given", given, _GIVEN)
         restart = given.get("restart", {"type": "none"})
@@ -116,13 +116,13 @@ class JobCase:
             case "restart_fires":
                 self._fire_restarts()
             case "all_running":
-                # From now on the case refers to these attempts, whatever became of former ones.
+                # From now on the case refers to these attempts, whatever became of earlier attempts.
                 self._addressed.clear()
                 self._report_all(ExecutionState.DEPLOYING, ExecutionState.RUNNING)
             case "all_cancelled":
                 self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
             case "finish_all":
-                # A task may finish before it is reported to run.
+                # A task may finish before it is reported as running.
                 self._report_all(ExecutionState.DEPLOYING, ExecutionState.FINISHED)
                 self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
             case "report_running" | "switch_to_running":
@@ -228,7 +228,7 @@ class JobCase:
         return next(execution for execution in (*task.prior, task.execution) if execution.number == number)
 
     def _cancel_task(self, name: str) -> None:
-        # Only this task is cancelled, so the graph is asked to draw the consequences.
+        # Only this task is cancelled, so the graph must handle the consequences.
         execution = self._task(name).execution
         self._addressed[name] = execution
         self._surround(self.graph._perform(execution.cancel(self._now), self._now))
@@ -243,7 +243,7 @@ class JobCase:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _report_data(self, producer: str) -> None:
-        """Report data of a task. Its consumers are running, so the answer to the report is the producer's state."""
+        """Report data of a task. Its consumers are running, so the reply to the report is the producer's state."""
         tasks = self._tasks()
         names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
         attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
@@ -256,8 +256,8 @@ class JobCase:
         return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
 
     def _cancelled(self) -> int:
-        told = (effect.message for effect in self._effects if isinstance(effect, Tell))
-        return sum(isinstance(message, CancelTask) for message in told)
+        messages = (effect.message for effect in self._effects if isinstance(effect, Tell))
+        return sum(isinstance(message, CancelTask) for message in messages)
 
     def see(self, word: str) -> Any:
         """Return the observed value for this word."""
@@ -286,7 +286,7 @@ class JobCase:
             case "restart_attempts_used":
                 return self._strategy.attempts_used
             case "local_failovers":
-                # Restart-all has no local failover: every failure is the job's.
+                # Restart-all has no local failover, because every failure is a failure of the job.
                 return 0
             case unknown:
                 raise UnknownWordError(unknown)
@@ -346,7 +346,7 @@ def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, .
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:
-    """The number of restarts of a strategy that is described in words; None is unlimited."""
+    """Return the number of restarts of a strategy that is described in words; None is unlimited."""
     words = restart["type"]
     if words == "fixed-delay":
         return int(restart["attempts"])

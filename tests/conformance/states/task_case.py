@@ -1,10 +1,10 @@
 """Words of area 05 for a task on its TaskManager, translated to events of `StreamTask`.
 
-User code runs in the bridge, so the body of the case is translated to answers of a bridge: it is entered when the task
-requests splits, returns when there are no more splits, raises when a stage fails, and is interrupted when the bridge is
-asked to close. The task is a source. The JobMaster takes the final checkpoint as soon as the data has ended, and
-answers are delivered when the case continues. Flink's Task is FAILED when the failure is decided, flykka's when its
-bridge has closed: so a failed task is run until then.
+User code runs in the bridge, so the body of the case is translated to replies of a bridge: the body is entered when the
+task requests splits, returns when there are no more splits, raises when a stage fails, and is interrupted when the
+bridge is asked to close. The task is a source. The JobMaster takes the final checkpoint as soon as the data has ended,
+and replies are delivered when the case continues. Flink's Task is FAILED when the failure is decided, flykka's when its
+bridge has closed, so a failed task is run until then.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _SETUP = {
     "network|buffer|result partition|input gate": "Network buffer pool has already been destroyed.",
     "instantiat|construct": "Could not instantiate the task's invokable class.",
 }
-"""The error texts of Flink's preparations; here they all come from the bridge, and the task forwards them."""
+"""The error texts of Flink's preparations. In flykka all of them come from the bridge, and the task forwards them."""
 
 _STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
@@ -84,7 +84,7 @@ class TaskCase:
         only_known_words("given", given, _GIVEN)
         if given.get("cancelling raises") not in (None, "out of memory"):
             raise UnknownWordError(f"cancelling raises {given['cancelling raises']!r}")
-        # An error of closing in a cancelled task is logged, and the bridge has closed nevertheless.
+        # An error while a cancelled task closes is logged, and the bridge has closed nevertheless.
         self._body = Body(given.get("body", "returns"))
         self._unprepared = _unprepared(given.get("setup"))
         self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
@@ -269,10 +269,10 @@ def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
 
 
 def _unprepared(setup: str | None) -> str | None:
-    """The report of a failed preparation for the word of the case, with Flink's text."""
+    """Return the report of a failed preparation for the word of the case, with Flink's text."""
     if setup is None:
         return None
-    told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
-    if told is None:
+    message = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
+    if message is None:
         raise UnknownWordError(f"setup {setup!r}")
-    return f"{setup}: {told}"
+    return f"{setup}: {message}"

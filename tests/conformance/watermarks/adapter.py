@@ -48,7 +48,7 @@ def _run_valve(case: Case) -> None:
     valve = WatermarkValve(case["given"]["channels"])
     output: list[Any] = []
     for number, step in enumerate(case["steps"]):
-        said = _said(_valve_step(valve, step))
+        said = _output_words(_valve_step(valve, step))
         valve.check()
         output += said
         assert said == step.get("output", said), f"step {number}, {step}: {said}"
@@ -66,7 +66,7 @@ def _valve_step(valve: WatermarkValve, step: dict[str, Any]) -> list[Watermark |
             raise UnknownWordError(f"step: {step}")
 
 
-def _said(events: list[Watermark | WatermarkStatus]) -> list[list[Any]]:
+def _output_words(events: list[Watermark | WatermarkStatus]) -> list[list[Any]]:
     names = {idle: name for name, idle in STATUS.items()}
     return [
         ["watermark", event.timestamp_ms] if isinstance(event, Watermark) else [names[event.idle]] for event in events
@@ -83,13 +83,13 @@ def _run_generator(case: Case) -> None:
         with pytest.raises(ValueError, match="delay of a watermark"):
             _generator(given)
         return
-    returned, error_at_step = _fed(_generator(given), case["steps"])
+    returned, error_at_step = _feed(_generator(given), case["steps"])
     assert error_at_step == expect.get("error_at_step")
     assert returned == expect.get("timestamps_returned", returned)
 
 
-def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
-    """The timestamps of the accepted elements, and the index of the step that failed."""
+def _feed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
+    """Return the timestamps of the accepted elements, and the index of the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):
         match step:
@@ -109,8 +109,8 @@ def _generator(given: dict[str, Any]) -> WatermarkGenerator:
     only_known_words("given", given, {"kind", "generator", "bound_ms", "on_violation"})
     match given["generator"]:
         case "bounded-out-of-orderness":
-            # The extractor before Flink 1.11 emits max - bound, the strategy since then max - delay - 1: the bound is
-            # a delay of one millisecond less.
+            # The extractor before Flink 1.11 emits max - bound. The strategy since then emits max - delay - 1, so the
+            # bound corresponds to a delay that is one millisecond less.
             return BoundedOutOfOrdernessWatermarks(given["bound_ms"] - 1)
         case "ascending":
             # Flink's extractor logs by default.
@@ -135,7 +135,7 @@ def _run_operator(case: Case) -> None:
 
 
 class _OperatorHarness:
-    """Feeds an operator, and collects its output. A periodic one is called at each interval of processing time."""
+    """Feeds an operator, and collects its output. A periodic operator is called at each interval of processing time."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.output: list[list[Any]] = []
@@ -155,7 +155,7 @@ class _OperatorHarness:
             case ["upstream_watermark", timestamp_ms]:
                 self._put(self._operator.on_watermark(Watermark(timestamp_ms=timestamp_ms)))
             case ["watermark", timestamp_ms]:
-                # The interval passes, and this is emitted then.
+                # The interval passes, and the watermark is emitted then.
                 self._put(self._operator.emit())
                 assert self.output[-1] == ["watermark", timestamp_ms]
             case ["processing_time", now_ms]:

@@ -1,4 +1,4 @@
-"""Area 08: translates the cases about windows; those about watermarks have an adapter of their own."""
+"""Area 08: translates the cases about windows; cases about watermarks have a separate adapter."""
 
 from __future__ import annotations
 

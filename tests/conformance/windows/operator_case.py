@@ -21,7 +21,7 @@ from tests.spark_bridge.functions.state_table import StateTable
 
 @dataclass(frozen=True)
 class Late:
-    """The side output of late rows."""
+    """The tag of the side output of late rows."""
 
     id: str = "late"
 
@@ -43,7 +43,7 @@ class PointSessions(EventTimeSessionWindows):
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> list[TimeWindow]:
         if element["value"] == self.point_if:
             return [TimeWindow(timestamp, timestamp)]
-        # The dataclass decorator with slots replaces the class, so that `super()` would find the wrong one.
+        # The dataclass decorator with slots replaces the class, so that `super()` would find the wrong class.
         return list(EventTimeSessionWindows.assign_windows(self, element, timestamp, context))
 
 
@@ -55,7 +55,7 @@ def run_case(case: Case) -> None:
     late: list[Any] = []
     for number, step in enumerate(case["steps"]):
         only_known_words("step", step, STEPS)
-        output, diverted = _done(table, step)
+        output, diverted = _apply_step(table, step)
         where = f"step {number}, {step}: {output}"
         expected = step.get("output", [])
         shown = [full[: len(want)] for full, want in zip(_sorted(output), _sorted(expected), strict=False)]
@@ -69,7 +69,7 @@ def run_case(case: Case) -> None:
 STEPS = {"element", "watermark", "processing_time", "snapshot_and_restore", "output", "late_output"}
 
 
-def _done(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _apply_step(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     match step:
         case {"element": [key, value, timestamp]}:
             rows = table.process({"key": key, "value": value, "time": timestamp})
@@ -78,7 +78,7 @@ def _done(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]
         case {"processing_time": now_ms}:
             rows = table.advance_processing_time(now_ms)
         case {"snapshot_and_restore": True}:
-            # As the table does with each step: all stored values have passed through Arrow.
+            # The table does this in each step anyway: all stored values have passed through Arrow.
             rows = []
         case other:
             raise UnknownWordError(f"step: {other}")

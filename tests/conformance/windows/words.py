@@ -41,7 +41,7 @@ class Clock:
 
 
 def assigner(given: dict[str, Any]) -> WindowAssigner:
-    """The assigner of a case. Raises `DurationError` if its parameters do not fit."""
+    """Return the assigner of a case. Raises `DurationError` if its parameters are invalid."""
     is_event_time = {"event": True, "processing": False}[given.get("time", "event")]
     offset = given.get("offset_ms", 0)
     match given["assigner"]:
@@ -63,14 +63,14 @@ def assigner(given: dict[str, Any]) -> WindowAssigner:
 
 
 def _gap_of_the_note(row: Row) -> int:
-    """The gap that the case's note states: 3000 for key1; for key2 1000 if the value is 10, otherwise 2000."""
+    """Return the gap that the case's note states: 3000 for key1; for key2 1000 if the value is 10, otherwise 2000."""
     if row["key"] == "key1":
         return 3000
     return 1000 if row["value"] == 10 else 2000
 
 
 def trigger_of_case(given: dict[str, Any]) -> Trigger:
-    """The trigger of a case."""
+    """Return the trigger of a case."""
     made = _plain_trigger(given)
     return PurgingTrigger.of(made) if given.get("purging") else made
 

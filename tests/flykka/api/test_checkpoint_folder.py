@@ -28,7 +28,7 @@ def test_a_shared_temporary_folder_is_deleted_with_its_last_environment() -> Non
     assert not shared.exists()
 
 
-def test_a_folder_is_not_replaced_by_that_of_an_earlier_environment() -> None:
+def test_a_new_folder_does_not_reuse_that_of_an_earlier_environment() -> None:
     earlier, later = CheckpointFolder(), CheckpointFolder()
     first, own = directory(earlier), directory(later)
 
@@ -42,7 +42,7 @@ def test_a_folder_is_not_replaced_by_that_of_an_earlier_environment() -> None:
     assert is_there
 
 
-def test_archives_are_in_a_permanent_checkpoint_folder_or_the_configured_one(tmp_path: Path) -> None:
+def test_archives_are_in_a_permanent_checkpoint_folder_or_the_configured_folder(tmp_path: Path) -> None:
     def archives(settings: CheckpointingSettings, store: StoreSettings | None = None) -> str | None:
         folder = CheckpointFolder()
         resolved = folder.resolve(settings, store).archive_directory

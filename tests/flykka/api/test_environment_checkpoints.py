@@ -1,4 +1,4 @@
-"""Settings of an environment for checkpoints and idle sources; no job runs."""
+"""Environment settings for checkpoints and idle sources, tested without running a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def bids(tmp_path: Path) -> FileSource:
 
 
 def copy_bids(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
-    """Copy the bids into a folder."""
     copied = env.from_source(bids, strategy, "bids", uid="bids")
     copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
 
@@ -53,7 +52,7 @@ def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
     assert env.get_job_graph().checkpointing.retention is holds
 
 
-def test_in_a_named_folder_failed_or_cancelled_jobs_retain_their_checkpoints(
+def test_failed_or_cancelled_jobs_retain_their_checkpoints_in_a_named_folder(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
     copy_bids(env.set_checkpoint_dir(str(tmp_path)), bids)
@@ -117,7 +116,7 @@ class Counter(MasterTriggerRestoreHook):
         return
 
 
-def test_the_name_of_a_master_hook_is_unique(env: StreamExecutionEnvironment) -> None:
+def test_master_hook_names_must_be_unique(env: StreamExecutionEnvironment) -> None:
     env.add_master_hook(Counter("counter"))
 
     with pytest.raises(ProgramError, match="a master hook 'counter' exists already"):

@@ -1,4 +1,4 @@
-"""Settings of an environment for the graphs of its jobs, and for the deployment and the end of their tasks."""
+"""Environment settings for the graphs of jobs, and for the deployment and the end of tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_unsupported_schedule_mode_is_refused_with_the_supported_ones(mode: s
         without_spark().set_schedule_mode(mode)
 
 
-def test_a_lazy_task_waits_for_any_or_all_of_its_inputs() -> None:
+def test_a_lazily_scheduled_task_waits_for_any_or_all_inputs() -> None:
     assert without_spark().job_settings.input_dependency_constraint is InputDependencyConstraint.ANY
 
     env = without_spark().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")

@@ -37,7 +37,7 @@ def test_settings_can_be_chained() -> None:
     assert env.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
 
 
-def test_jobs_restart_with_growing_delays_only_if_they_have_checkpoints() -> None:
+def test_jobs_with_checkpoints_restart_with_growing_delays_by_default() -> None:
     without, with_checkpoints = without_spark(), without_spark().enable_checkpointing("1s")
 
     growing = ExponentialDelayRestartStrategyConfiguration(
@@ -76,10 +76,10 @@ def test_an_invalid_restart_strategy_is_refused_with_an_example(wrong: Any) -> N
 
     with pytest.raises(
         ProgramError, match=r"such as RestartStrategies\.fixed_delay_restart\(3, '10s'\).*, not "
-    ) as told:
+    ) as raised:
         env.set_restart_strategy(wrong)
 
-    assert str(told.value).endswith(f"not {wrong!r}")
+    assert str(raised.value).endswith(f"not {wrong!r}")
     assert env.job_settings.restart_strategy == RestartStrategies.fallback_restart()
 
 
@@ -94,7 +94,7 @@ def test_an_unknown_option_is_refused_before_the_cluster_starts() -> None:
         StreamExecutionEnvironment.get_execution_environment(checkpoint_intervall="1s")  # type: ignore[call-arg]
 
 
-def test_client_heartbeats_slower_than_their_timeout_are_refused_with_the_job() -> None:
+def test_a_client_heartbeat_interval_above_the_timeout_is_refused() -> None:
     heartbeats = ClientHeartbeatSettings(interval_ms=2_000, timeout_ms=1_000)
     settings = JobSettings(client_heartbeats=heartbeats)
 
@@ -103,7 +103,7 @@ def test_client_heartbeats_slower_than_their_timeout_are_refused_with_the_job() 
         replace(settings, shuts_down_on_attached_exit=True).attached_client_heartbeat  # noqa: B018
 
 
-def test_the_checkpoint_directory_is_an_absolute_path_or_a_uri(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_checkpoint_directory_is_an_absolute_path_or_uri(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert without_spark().set_checkpoint_dir("here").checkpointing.directory == str(tmp_path / "here")
@@ -128,19 +128,19 @@ def test_invalid_settings_are_refused() -> None:
 
 
 def test_a_short_interval_without_a_unit_warns_on_its_line() -> None:
-    with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
+    with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as warned:
         env = without_spark().enable_checkpointing(10)
 
-    assert (env.checkpointing.interval_ms, told[0].filename) == (10, __file__)
+    assert (env.checkpointing.interval_ms, warned[0].filename) == (10, __file__)
 
 
 def test_intervals_with_a_unit_and_long_ones_do_not_warn() -> None:
-    # Warnings are errors here.
+    # Warnings are errors in the tests.
     assert without_spark().enable_checkpointing("10ms").checkpointing.interval_ms == 10
     assert without_spark().enable_checkpointing(100).checkpointing.interval_ms == 100
 
 
-def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
+def test_tolerable_checkpoint_failures_are_set_by_number_and_by_cause() -> None:
     env = without_spark().set_tolerable_checkpoint_failure_number(3)
 
     env.set_tolerable_checkpoint_failure_number(5, "EXPIRED", "CHECKPOINT_ASYNC_EXCEPTION")
@@ -156,7 +156,7 @@ def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
     assert env.set_fail_on_checkpointing_errors(False).checkpointing.tolerable_failures == 2**31 - 1
 
 
-def test_a_cause_that_never_fails_a_checkpoint_is_refused_with_valid_ones() -> None:
+def test_a_cause_that_never_fails_checkpoints_is_refused_with_valid_ones() -> None:
     with pytest.raises(ProgramError, match=r"cause of failure must be one of .*CHECKPOINT_EXPIRED.* not 'SUBSUMED'"):
         without_spark().set_tolerable_checkpoint_failure_number(1, "SUBSUMED")
 
@@ -173,7 +173,7 @@ def test_the_initial_checkpoint_delay_is_configured_or_random(
     assert (checkpointing.initial_delay_ms, checkpointing.has_random_initial_delay) == (delay_ms, is_random)
 
 
-def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
+def test_a_job_can_tolerate_no_failed_checkpoint() -> None:
     env = without_spark().enable_checkpointing("1s", tolerable_failures=0)
 
     assert env.checkpointing.tolerable_failures == 0
@@ -182,7 +182,7 @@ def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
 @pytest.mark.parametrize(
     "retention", [ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, "RETAIN_ON_CANCELLATION"]
 )
-def test_checkpoint_retention_is_an_enum_of_flink_or_its_name(
+def test_checkpoint_retention_is_an_enum_or_its_name(
     retention: ExternalizedCheckpointRetention | str,
 ) -> None:
     env = without_spark().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
@@ -195,13 +195,13 @@ def test_the_error_for_an_unknown_retention_lists_the_valid_ones() -> None:
         without_spark().set_externalized_checkpoint_retention("KEEP")
 
 
-def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
+def test_the_checkpoint_to_continue_from_is_a_path_or_latest() -> None:
     assert without_spark().from_checkpoint("latest").job_settings.start.restore_from == "latest"
     with pytest.raises(ProgramError, match="must be a path, 'latest' or 'auto'"):
         without_spark().from_checkpoint("")
 
 
-def test_a_job_starts_from_a_savepoint_as_from_a_checkpoint() -> None:
+def test_a_job_can_start_from_a_savepoint_or_checkpoint() -> None:
     env = without_spark().from_savepoint("/savepoints/s", allow_non_restored_state=True)
     first = env.job_settings.start
 

@@ -1,4 +1,4 @@
-"""Recovery of an earlier run from a checkpoint directory; needs no Spark."""
+"""Recovery of an earlier run from a checkpoint directory, without Spark."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def test_a_run_that_published_rows_without_a_checkpoint_is_not_continued(
     assert find_start(tmp_path).checkpoint is None
 
 
-def test_without_a_recorded_run_the_newest_checkpoint_of_the_name_counts(
-    storage: CheckpointStorage, tmp_path: Path
-) -> None:
+def test_without_a_run_record_the_jobs_newest_checkpoint_is_used(storage: CheckpointStorage, tmp_path: Path) -> None:
     own = write_checkpoint(storage, JOB, 3)
     write_checkpoint(storage, EARLIER, 9, job_name="of another app")
 

@@ -28,25 +28,25 @@ APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 
 
 def cluster_settings(launch: Launch) -> ClusterSettings:
-    """The cluster settings of another environment, whose app sets `APP`."""
+    """Return the cluster settings of another environment, whose app sets `APP`."""
     options = launch.environment_options()
     options.set_options(APP)
     return options.cluster_settings()
 
 
 def app_settings() -> JobSettings:
-    """The settings that an app has made on its environment."""
+    """Return the settings that an app has made on its environment."""
     env = without_spark().set_parallelism(2).enable_checkpointing("1s", timeout="1min")
     return env.set_checkpoint_dir("/of/the/app").job_settings
 
 
 def overridden(launch: Launch, number: int = 1) -> list[JobSettings]:
-    """The settings of this many jobs of one environment, after the overrides of the launch."""
+    """Return the settings of this many jobs of one environment, after the overrides of the launch."""
     options = launch.environment_options()
     return [launch.overridden(app_settings(), options.overrides) for _ in range(number)]
 
 
-def test_without_launch_options_the_settings_of_the_app_apply() -> None:
+def test_app_settings_apply_without_launch_options() -> None:
     launch = Launch()
 
     assert overridden(launch) == [app_settings()]
@@ -72,7 +72,7 @@ def test_every_environment_is_recorded_in_its_own_file() -> None:
     assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
 
 
-def test_the_first_environment_uses_the_port_and_others_free_ones() -> None:
+def test_the_first_environment_uses_the_port_and_others_free_ports() -> None:
     launch = Launch(LaunchOptions(values={"rest": "127.0.0.1:8081"}))
 
     settings = [rest_settings(launch.environment_options().values) for _ in range(2)]
@@ -101,7 +101,7 @@ def test_a_recording_respects_its_size_limit(tmp_path: Path) -> None:
     assert TraceReader.open(recorder.path).header.capped is not None
 
 
-def test_each_environment_has_its_own_ring() -> None:
+def test_each_environment_has_its_own_ring_recording() -> None:
     launch = Launch(LaunchOptions(values={"record": "/traces/run.trace", "ring": 500}))
 
     recorders = [cluster_settings(launch).record for _ in range(2)]
@@ -111,7 +111,7 @@ def test_each_environment_has_its_own_ring() -> None:
     assert all(isinstance(each, TraceRecorder) and each.before_turn is not None for each in recorders)
 
 
-def test_launch_options_of_jobs_override_and_leave_the_rest() -> None:
+def test_job_options_of_a_launch_override_only_what_they_set() -> None:
     retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     said = {"parallelism": 8, "checkpoint_dir": "/of/the/run", "checkpoint_interval": 250, "retention": retention}
 
@@ -163,7 +163,7 @@ class LaunchThatShowsJobs(Launch):
 
 
 @pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (LaunchThatShowsJobs(), "")])
-def test_a_console_is_silent_if_the_launcher_shows_the_jobs(
+def test_a_console_is_silent_if_the_launcher_displays_the_jobs(
     launch: Launch, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with launched(launch):

@@ -1,4 +1,4 @@
-"""Names of PySpark and Flink that flykka spells differently or lacks: the error states what to write."""
+"""Names of PySpark and Flink that flykka spells differently or lacks. The error states the replacement."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_no_hint_is_for_an_existing_name(owner: type[MigrationHints]) -> None:
     assert not set(hints("imports")) & set(flykka.__all__)
 
 
-def test_hints_refer_to_existing_names_only() -> None:
+def test_hints_refer_only_to_existing_names() -> None:
     offered = {
         name
         for owner in [*OWNERS, *JOINS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
@@ -107,9 +107,9 @@ def test_hints_refer_to_existing_names_only() -> None:
     }
     of_owners = {hint for owner in [*OWNERS, *JOINS] for table in owner._hint_tables for hint in hints(table).values()}
 
-    told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
+    names = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 
-    assert told - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
+    assert names - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_the_error_names_the_replacement(owner: type[MigrationHints], name: str,
 
 
 @pytest.mark.parametrize("name", ["__deepcopy__", "_repr_latex_", "_ipython_canary_method_should_not_exist_", "whre"])
-def test_python_answers_for_other_names(name: str) -> None:
+def test_other_unknown_names_raise_pythons_own_error(name: str) -> None:
     stream = DataStream.__new__(DataStream)
 
-    with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as told:
+    with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as raised:
         getattr(stream, name)
 
-    assert (told.value.name, told.value.obj) == (name, stream)
+    assert (raised.value.name, raised.value.obj) == (name, stream)
     assert type(copy.copy(stream)) is DataStream
 
 
@@ -181,7 +181,7 @@ def test_an_import_error_names_the_replacement(name: str, hint: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_submodule_is_importable_whatever_was_imported_before() -> None:
+def test_a_submodule_is_importable_regardless_of_earlier_imports() -> None:
     program = "from flykka import errors, datagen, console; print(errors.__name__)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -208,7 +208,7 @@ def test_camel_case_aliases_exist_if_a_data_frame_has_them(
 
 
 @pytest.mark.spark
-def test_type_checkers_refuse_calls_that_are_refused_at_run_time(spark: SparkSession) -> None:
+def test_type_checkers_refuse_calls_that_fail_at_run_time(spark: SparkSession) -> None:
     # mypy checks this file too, and would report an unnecessary comment.
     stream = bids(spark)
 

@@ -1,4 +1,4 @@
-"""Methods of PyFlink that have no other test: each does what its name promises."""
+"""Methods of PyFlink that no other test covers: each does what its name promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.spark_bridge.functions.windowing.operators import emitted_values, win
 
 
 @pytest.mark.spark
-def test_row_verbs_may_follow_a_key(spark: SparkSession) -> None:
+def test_row_methods_can_be_called_on_a_keyed_stream(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction")
 
     assert keyed.map(lambda row: {"n": row["price"]}, "n long").columns == ["n"]
@@ -38,7 +38,7 @@ def test_row_verbs_may_follow_a_key(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_chains_are_broken_on_request(spark: SparkSession) -> None:
+def test_chaining_can_be_disabled_per_operator(spark: SparkSession) -> None:
     rows = bids(spark)
     head, alone = rows.select("price").start_new_chain(), rows.select("price").disable_chaining()
     sink = rows.sink_to(ConsoleSink()).disable_chaining()
@@ -74,7 +74,7 @@ def test_assigners_provide_their_triggers_and_merge_their_windows() -> None:
 
 
 class AtThree(Trigger):
-    """Fires when a window has three rows, also if it was merged from several windows."""
+    """Fires when a window has three rows, even if the window was merged from several windows."""
 
     count = ReducingStateDescriptor("count", lambda one, other: one + other, "bigint")
     states = (count,)

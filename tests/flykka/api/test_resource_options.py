@@ -1,4 +1,4 @@
-"""A TaskManager's resources are declared by a few figures; the others are derived."""
+"""A few settings declare a TaskManager's resources; the others are derived."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_explicit_memory_sizes_are_used_unchanged() -> None:
     assert resources.slots_total == ResourceSpec(heap_mib=192, managed_mib=256)
 
 
-def test_managed_memory_may_be_limited_alone() -> None:
+def test_managed_memory_can_be_limited_alone() -> None:
     resources, network = declared_resources(None, None, "64mb", NetworkSettings(), None)
 
     assert (resources.slots_total, network) == (ResourceSpec(managed_mib=64), NetworkSettings())

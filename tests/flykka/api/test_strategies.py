@@ -28,18 +28,18 @@ def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
     assert (windows.size_ms, windows.offset_ms) == (3_600_000, 900_000)
 
 
-def test_a_negative_offset_equals_the_positive_one_a_window_later() -> None:
+def test_a_negative_offset_equals_the_offset_plus_the_window_size() -> None:
     tumbling = TumblingEventTimeWindows.of("1d", offset="-8h")
     sliding = SlidingEventTimeWindows.of("1d", "1h", offset=timedelta(minutes=-15))
 
-    # Equal windows have the same state: a job may switch from one to the other.
+    # Equal windows have the same state, so a job may switch from one form to the other.
     assert tumbling == TumblingEventTimeWindows.of("1d", offset="16h")
     assert sliding == SlidingEventTimeWindows.of("1d", "1h", offset="45min")
     assert tumbling.next_start(0) == 16 * 3_600_000
 
 
 @pytest.mark.parametrize(("size", "offset"), [("0s", 0), ("1h", "1h"), ("1h", "2h"), ("1h", "-1h"), ("1h", "soon")])
-def test_windows_of_length_zero_or_offset_by_their_length_are_refused(size: str, offset: str | int) -> None:
+def test_invalid_window_sizes_and_offsets_are_refused(size: str, offset: str | int) -> None:
     with pytest.raises(DurationError):
         TumblingEventTimeWindows.of(size, offset)
 
@@ -104,12 +104,12 @@ def test_the_violation_handler_of_an_ascending_strategy_is_configurable() -> Non
         WatermarkStrategy.for_punctuated_watermarks("is_mark"),
     ],
 )
-def test_a_violation_handler_is_refused_for_strategies_without_an_order(strategy: WatermarkStrategy) -> None:
+def test_a_violation_handler_is_refused_for_unordered_strategies(strategy: WatermarkStrategy) -> None:
     with pytest.raises(ProgramError, match="only for_monotonous_timestamps"):
         strategy.with_violation_handler(MonotonyViolationHandler.FAIL)
 
 
-def test_an_idle_source_holds_back_others_no_longer_than_its_timeout() -> None:
+def test_an_idle_timeout_limits_how_long_a_source_holds_back_others() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("30s")
 
     assert (strategy.delay_ms, strategy.idle_timeout_ms) == (0, 30_000)
@@ -143,7 +143,7 @@ def test_a_source_may_be_aligned_with_a_group() -> None:
         bounded.with_watermark_alignment("orders", "1min", "0s")
 
 
-def test_fixed_delay_restarts_are_limited_or_endless() -> None:
+def test_fixed_delay_restarts_may_be_limited_or_unlimited() -> None:
     limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
     endless = RestartStrategies.fixed_delay_restart()
 
@@ -151,7 +151,7 @@ def test_fixed_delay_restarts_are_limited_or_endless() -> None:
     assert endless == FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=0)
 
 
-def test_no_restart_is_a_strategy_without_attempts() -> None:
+def test_the_no_restart_strategy_has_no_attempts() -> None:
     assert RestartStrategies.no_restart() == NoRestartStrategyConfiguration()
 
 
@@ -160,7 +160,7 @@ def test_a_negative_number_of_restarts_is_refused() -> None:
         RestartStrategies.fixed_delay_restart(attempts=-1)
 
 
-def test_failure_rates_and_growing_delays_are_given_as_durations() -> None:
+def test_failure_rates_and_exponential_delays_accept_durations() -> None:
     rate = RestartStrategies.failure_rate_restart(3, "5min", delay="10s")
     growing = RestartStrategies.exponential_delay_restart("1s", "1min", 1.5, "1h", 0.2)
 

@@ -56,7 +56,7 @@ def stream_of_columns(queries: Queries) -> DataStream:
 
 
 def refusal(attempt: Callable[[], object]) -> str | None:
-    """The error text of an attempt; None if it succeeds."""
+    """Return the error text of an attempt; None if it succeeds."""
     try:
         attempt()
     except REFUSALS as refused:
@@ -65,7 +65,9 @@ def refusal(attempt: Callable[[], object]) -> str | None:
 
 
 def refusals_by_use(queries: Queries, kind: str) -> Iterator[tuple[str, list[str | None]]]:
-    """For each use, the errors for a column of this type; if no stream can have such a column, the stream's error."""
+    """Return the errors for a column of this type by use; if no stream can have such a column, return the stream's
+    error.
+    """
     source = stream_of_columns(queries)
     queries.create_temporary_view("source", source)
     try:
@@ -91,7 +93,7 @@ def test_the_page_lists_every_type_and_every_use() -> None:
 @pytest.mark.parametrize(
     "kind", [kind if kind in TOLD_APART else pytest.param(kind, marks=pytest.mark.long) for kind in VALUES]
 )
-def test_a_column_is_accepted_or_refused_as_the_page_documents(queries: Queries, kind: str) -> None:
+def test_a_column_is_accepted_or_refused_as_documented(queries: Queries, kind: str) -> None:
     found = dict(refusals_by_use(queries, kind))
 
     wrong = {

@@ -1,4 +1,4 @@
-"""An environment for its settings alone: it has no Spark session and starts nothing."""
+"""An environment that is used only for its settings: it has no Spark session and starts nothing."""
 
 from __future__ import annotations
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Shell = Callable[..., tuple[int, str, str]]
-"""Runs commands of one kind; returns the exit code, stdout and stderr."""
+"""Runs one command with arguments; returns the exit code, stdout and stderr."""

@@ -29,7 +29,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
     print("the app goes on")
 """
 
-# The terminal must be the controlling one, or Ctrl-C would be an ordinary character.
+# The terminal must be the controlling terminal, otherwise Ctrl-C would be an ordinary character.
 IN_ITS_TERMINAL = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -39,13 +39,14 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "nohup" else signa
 os.execv(sys.argv[2], sys.argv[2:])
 """
 SECONDS = 120
-"""A live screen changes four times a second and Spark starts before it, so this many seconds of silence are a failure.
+"""The number of seconds without output after which a test fails. The live screen changes four times a second, but Spark
+starts first.
 """
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
 class Terminal:
-    """A terminal of 110 columns with one program in it."""
+    """A terminal of 110 columns with one program running in it."""
 
     def __init__(self, *command: str, nohup: bool = False) -> None:
         self._ours, theirs = os.openpty()

@@ -1,4 +1,4 @@
-"""The classes that Spark loads are archived once; a JVM that does not match the archive starts without it."""
+"""The classes that Spark loads are archived once. A JVM that does not match the archive starts without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ session.stop()
 
 
 def start_session(**environment: str) -> tuple[str, str]:
-    """Starts Spark in a process; returns whether its JVM has mapped the archive, and its stderr."""
+    """Start Spark in a process, and return whether its JVM has mapped the archive, and its stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )
@@ -68,7 +68,7 @@ def test_each_java_version_has_its_own_archive(cache: Path, java: Path) -> None:
     assert class_archive() != before
 
 
-def test_without_java_nothing_is_recorded(
+def test_without_java_no_archive_is_recorded(
     cache: Path, java: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java / "away"))
@@ -90,7 +90,7 @@ def test_output_of_a_failed_recording_is_shown(cache: Path, java: Path, capsys: 
     assert list(cache.iterdir()) == []
 
 
-# The script in tests/bad_input/test_processes.py starts the same way, without any output.
+# The script in tests/bad_input/test_processes.py starts in the same way, without any output.
 @pytest.mark.spark
 @pytest.mark.long
 def test_a_session_starts_silently_with_a_mismatched_archive(cache: Path) -> None:

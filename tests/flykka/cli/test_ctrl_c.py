@@ -10,11 +10,11 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-# test_interrupts covers the effect of Ctrl-C on a job, test_sql its effect on the prompt of a terminal.
+# test_interrupts covers the effect of Ctrl-C on a job, and test_sql its effect on the prompt.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
-def test_ctrl_c_stops_the_job_explains_continuation_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_job_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
     terminal = Terminal(

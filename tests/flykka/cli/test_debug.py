@@ -1,4 +1,4 @@
-"""`flykka debug`: answers at its prompt, on a pipe and on a terminal, and its exit codes."""
+"""`flykka debug`: its responses at the prompt, on a pipe and on a terminal, and its exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def debug(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Debug:
-    """Runs `flykka debug FILE ...` with these lines as input; returns the exit code and the output."""
+    """A function that runs `flykka debug FILE ...` with these lines as input, and returns exit code and output."""
 
     def run(*arguments: str, typed: str = "", of: Path = file) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
@@ -92,7 +92,7 @@ def test_a_breakpoint_stops_after_its_turn(debug: Debug) -> None:
         ("", "turn 12"),
     ],
 )
-def test_every_command_prints_an_answer(debug: Debug, typed: str, printed: str) -> None:
+def test_every_command_prints_a_response(debug: Debug, typed: str, printed: str) -> None:
     code, out, err = debug("--until", "12", typed=f"{typed}\n")
 
     assert code == 0
@@ -147,7 +147,7 @@ def run_flykka(*arguments: str, **options: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_commands_may_come_from_a_pipe_and_its_reader_may_stop(file: Path) -> None:
+def test_commands_may_come_from_a_pipe_whose_reader_may_leave(file: Path) -> None:
     pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     debugger = run_flykka("debug", str(file), "--import", couriers.__name__, **pipe)
 

@@ -1,4 +1,4 @@
-"""`flykka ha`: prints what an application left in its store, and deletes it only if the application has no leader."""
+"""`flykka ha` prints what an application left in its store, and deletes it only if the application has no leader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.flykka.cluster.high_availability.processes import Driver
 
 
 def store_of_killed_application(folder: Path) -> str:
-    """The store of an application that has run a job and was killed."""
+    """Return the store of an application that ran a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
         assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"
@@ -91,7 +91,7 @@ def test_without_confirmation_nothing_is_deleted(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (["clean", "{}"], "there is no terminal for a confirmation: pass --yes"),
         (["show", "{}/not/there"], "there is no folder "),
@@ -99,13 +99,13 @@ def test_without_confirmation_nothing_is_deleted(
     ],
 )
 def test_impossible_requests_are_usage_errors(
-    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(["ha", *(each.format(tmp_path) for each in arguments)])
 
     assert left.value.code == 2
-    assert told in capsys.readouterr().err
+    assert error in capsys.readouterr().err
 
 
 def test_a_store_without_leadership_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A terminal that disappears while a job runs: output that cannot be printed does not affect the job."""
+"""A terminal that disappears while a job runs: the lost output does not affect the job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-# test_interrupts covers the effect of the signal on a job, test_ctrl_c an app on a terminal that is stopped.
+# test_interrupts covers the effect of the signal on a job, and test_ctrl_c an app that is stopped on a terminal.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pyte
     "nohup",
     [
         pytest.param(False, id="SIGHUP"),
-        # It is stopped by SIGTERM, as in test_process_group.
+        # The app is stopped by SIGTERM, as in test_process_group.
         pytest.param(True, id="SIGHUP ignored, then SIGTERM"),
     ],
 )
-def test_a_job_stops_with_a_checkpoint_though_its_terminal_is_gone(arrivals: Path, tmp_path: Path, nohup: bool) -> None:
+def test_a_job_stops_with_a_checkpoint_after_its_terminal_is_lost(arrivals: Path, tmp_path: Path, nohup: bool) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(output), "--checkpoint-dir", str(checkpoints))

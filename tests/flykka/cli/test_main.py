@@ -22,7 +22,7 @@ def app(tmp_path: Path) -> str:
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line on stderr for an invalid command line."""
+    """Return the last line on stderr for an invalid command line."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
@@ -32,7 +32,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         ([], "flykka: error: the following arguments are required: COMMAND"),
         (["fly"], "invalid choice: 'fly'"),
@@ -43,13 +43,13 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_missing_arguments_and_files_are_named(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refusal(arguments, capsys)
+    assert error in refusal(arguments, capsys)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error"),
     [
         (
             ["--paralelism", "2"],
@@ -67,9 +67,9 @@ def test_missing_arguments_and_files_are_named(
     ],
 )
 def test_an_invalid_option_is_named_with_valid_ones(
-    options: list[str], told: str, app: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], error: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refusal(["run", app, *options], capsys)
+    assert error in refusal(["run", app, *options], capsys)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_unknown_options_are_passed_to_the_app(app: str, capsys: pytest.CaptureF
         ("run --overwrite out app.py --overwrite=more in", "flykka run app.py in"),
     ],
 )
-def test_the_command_to_continue_lacks_former_start_options(command_line: str, expected: str) -> None:
+def test_the_command_to_continue_omits_earlier_start_options(command_line: str, expected: str) -> None:
     assert continuing(command_line.split()) == expected.split()
 
 

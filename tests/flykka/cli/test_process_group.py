@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pyte
 
 @contextmanager
 def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """`flykka run` as the leader of a process group, once its first checkpoint has completed."""
+    """`flykka run` as the leader of a process group, after its first checkpoint has completed."""
     path = folder / "app.py"
     path.write_text(APP)
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(folder / "out"))
@@ -42,8 +42,9 @@ def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]
         process.communicate(timeout=10)
 
 
-# test_interrupts covers the effect of a signal on a job; test_session that the JVM does not receive it; test_ctrl_c
-# that a stopped app leaves no process; tests/integration/test_continuing that a killed driver leaves none.
+# Other tests cover related effects: test_interrupts, the effect of a signal on a job; test_session, that the JVM does
+# not receive the signal; test_ctrl_c, that a stopped app leaves no process; tests/integration/test_continuing, that a
+# killed driver leaves none.
 def test_a_sigterm_to_the_process_group_stops_the_job_with_a_checkpoint(arrivals: Path, tmp_path: Path) -> None:
     with running_app(arrivals, tmp_path) as app:
         processes = psutil.Process(app.pid).children(recursive=True)
@@ -60,7 +61,7 @@ def test_a_sigterm_to_the_process_group_stops_the_job_with_a_checkpoint(arrivals
     assert psutil.wait_procs(processes, timeout=10)[1] == []
 
 
-def test_a_driver_that_is_killed_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
     with running_app(arrivals, tmp_path) as app:
         processes = psutil.Process(app.pid).children(recursive=True)
         names = {process.name() for process in processes}

@@ -27,7 +27,7 @@ word = "echo"
 
 
 class Echo(Actor):
-    """Forwards each message to another actor. The tests change the text that it adds."""
+    """Forwards each message to another actor. The tests change the text that this actor adds."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other
@@ -67,7 +67,7 @@ def record_echoes(path: Path) -> Path:
     return path
 
 
-def test_a_matching_run_is_one_line_and_no_error(flykka_replay: Shell, trace: Path) -> None:
+def test_a_matching_run_is_one_line_with_exit_code_0(flykka_replay: Shell, trace: Path) -> None:
     code, out, err = flykka_replay(trace)
 
     assert (code, err) == (0, "")
@@ -108,7 +108,7 @@ def test_a_run_may_be_replayed_up_to_a_turn(flykka_replay: Shell, trace: Path, m
     assert flykka_replay(trace, "--until", turn)[0] == 1
 
 
-def test_the_worst_of_several_files_sets_the_exit_code(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+def test_the_worst_of_several_files_determines_the_exit_code(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
     (tmp_path / "none.trace").write_text("no trace")
 
     code, out, err = flykka_replay(trace, tmp_path / "none.trace", tmp_path / "missing.trace", trace)
@@ -163,8 +163,8 @@ def test_an_unwritable_file_is_reported(flykka_replay: Shell, trace: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_a_message_of_unknown_type_is_no_divergence(tmp_path: Path) -> None:
-    # Its class exists in the recording process, but not in the replaying one.
+def test_a_message_of_an_unknown_class_is_not_a_divergence(tmp_path: Path) -> None:
+    # The class of the message exists in the recording process, but not in the replaying one.
     script = """
 import sys
 from flykka.messages.wire.message import Message, message
@@ -195,7 +195,7 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
     assert "no class is known for messages with the tag" in replayed.stdout
 
 
-def test_modules_with_further_messages_may_be_named(
+def test_modules_with_further_messages_may_be_specified(
     flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
@@ -237,7 +237,7 @@ def test_turn_numbers_start_at_one(flykka_replay: Shell, trace: Path, number: st
     assert f"argument --until: {number!r} is not a whole number from 1" in err
 
 
-def test_a_run_without_replayable_turns_is_not_as_recorded(
+def test_a_run_without_replayable_turns_is_not_reported_as_matching(
     flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys.modules[__name__], "Echo")

@@ -8,7 +8,7 @@ import pytest
 
 from flykka.cli.main import main
 
-# The first of them waits until everything is imported.
+# The first test waits until everything is imported.
 pytestmark = pytest.mark.slow
 
 
@@ -48,7 +48,7 @@ def test_an_app_without_a_job_is_reported(
     assert last[0].startswith(last_words.format(app=path))
 
 
-def test_frames_of_flykka_are_printed_with_verbose_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frames_of_flykka_are_printed_only_in_verbose_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "app.py"
     path.write_text("1 / 0")
 

@@ -70,7 +70,7 @@ def write_app(folder: Path, source: str) -> str:
     return str(path)
 
 
-def test_every_job_is_shown_and_awaited_and_launch_options_win(
+def test_every_job_is_displayed_and_awaited_and_launch_options_take_precedence(
     spark: SparkSession, numbers_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoints = str(numbers_folder / "checkpoints")
@@ -80,10 +80,10 @@ def test_every_job_is_shown_and_awaited_and_launch_options_win(
 
     lines = capsys.readouterr().out.splitlines()
     ignored = "--master local[9] has no effect: the app has started Spark itself, at local[2]"
-    told = [line.partition(" in ")[0] for line in lines if not line.startswith("  ")]
+    events = [line.partition(" in ")[0] for line in lines if not line.startswith("  ")]
     assert code == 0
     address = "web page and REST interface at http://127.0.0.1:#"
-    assert [re.sub(r":\d+$", ":#", line) for line in told] == [
+    assert [re.sub(r":\d+$", ":#", line) for line in events] == [
         ignored,
         address,
         "nobody waits",

@@ -37,8 +37,8 @@ def write_savepoint(
     with_state: bool = True,
     lists: tuple[OperatorListState, ...] = (),
 ) -> Path:
-    """A savepoint of a job with one stateful operator: list state, and keyed state in a file of six bytes or still
-    empty.
+    """Write a savepoint of a job with one stateful operator: list state, and keyed state in a file of six bytes or
+    without a file.
     """
     folder = initialize_savepoint(str(directory), "savepoint-orders-1")
     state = Path(folder, "state")
@@ -82,7 +82,7 @@ def window_operator() -> OperatorMetadata:
     )
 
 
-def test_a_savepoint_is_shown_with_its_job_and_its_operators(
+def test_a_savepoint_is_described_with_its_job_and_operators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_savepoint(tmp_path, window_operator())
@@ -138,7 +138,9 @@ def test_an_operator_without_a_name_is_printed_with_its_id(tmp_path: Path, capsy
     assert f"id {WINDOWS}" in capsys.readouterr().out
 
 
-def test_splits_of_an_unimported_connector_are_no_obstacle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_splits_of_an_unimported_connector_do_not_prevent_the_description(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
     path = write_savepoint(tmp_path, window_operator(), lists=(unread,))
 
@@ -148,7 +150,7 @@ def test_splits_of_an_unimported_connector_are_no_obstacle(tmp_path: Path, capsy
     assert "list unread splits (SPLIT_DISTRIBUTE): 1" in re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
-def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
+def test_missing_files_of_a_savepoint_are_listed_with_the_description(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_savepoint(tmp_path, window_operator())
@@ -175,7 +177,7 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
     ],
     ids=["truncated", "newer", "another file", "empty"],
 )
-def test_a_file_that_is_not_a_savepoint_is_named_and_nothing_starts(
+def test_a_file_that_is_not_a_savepoint_is_reported_and_nothing_starts(
     command: list[str],
     damage: Callable[[bytes], bytes] | None,
     said: str,
@@ -235,7 +237,7 @@ def app(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app_savepoint(spark: SparkSession, tmp_path: Path) -> Path:
-    """A savepoint of the app's job, with the uid `totals` and windows of an hour."""
+    """The savepoint of the app's job, with the uid `totals` and windows of one hour."""
     from pyspark.sql import functions as F
 
     (tmp_path / "in").mkdir(exist_ok=True)
@@ -253,7 +255,7 @@ def app_savepoint(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_a_compatible_app_may_start_and_is_not_started(
+def test_a_compatible_app_is_accepted_without_being_started(
     app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "1h"])
@@ -270,7 +272,7 @@ def test_a_compatible_app_may_start_and_is_not_started(
 
 
 @pytest.mark.spark
-def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
+def test_a_changed_uid_is_suggested_and_its_state_may_be_dropped(
     app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = main(["savepoint", "check", str(app_savepoint), str(app), "sums", "1h", "--json"])
@@ -284,7 +286,7 @@ def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
 
 
 @pytest.mark.spark
-def test_other_windows_and_keys_are_incompatible_and_printed_with_both_values(
+def test_changed_windows_and_keys_are_incompatible_and_printed_with_both_values(
     app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "2h", "amount"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka simulate ...`; returns the exit code and the output."""
+    """A function that runs `flykka simulate ...`, and returns the exit code and the output."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         try:
@@ -35,7 +35,7 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plants a bug: a checkpoint completes before its last task has acknowledged it."""
+    """Plant a bug: a checkpoint completes before its last task has acknowledged it."""
     monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
 
 
@@ -56,7 +56,7 @@ def test_aborted_checkpoints_are_counted_by_reason(simulate: Shell) -> None:
     assert "job failover region" in reasons
 
 
-def test_without_faults_no_fault_is_drawn(simulate: Shell) -> None:
+def test_without_fault_options_no_fault_is_injected(simulate: Shell) -> None:
     code, out, _ = simulate("--seed", "1", "--faults", "none")
 
     assert code == 0
@@ -94,7 +94,7 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("--faults", "crash,fire"), "unknown fault 'fire': use delay, loss, "),
         (("--seed", "-1"), "a seed is a whole number from 0, not '-1'"),
@@ -103,12 +103,12 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
     ],
 )
 def test_an_invalid_option_is_reported_with_valid_values(
-    simulate: Shell, arguments: tuple[str, ...], told: str
+    simulate: Shell, arguments: tuple[str, ...], error: str
 ) -> None:
     code, _, err = simulate(*arguments)
 
     assert code == 2
-    assert told in err
+    assert error in err
 
 
 def test_an_unusable_trace_folder_is_named(simulate: Shell, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_an_unusable_trace_folder_is_named(simulate: Shell, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_other_hash_seeds_and_several_processes_take_the_same_turns(simulate: Shell) -> None:
+def test_runs_are_equal_for_other_hash_seeds_and_numbers_of_processes(simulate: Shell) -> None:
     options = ["--seeds", "2", "--digest", "--jobs"]
 
     output = subprocess.run(
@@ -147,7 +147,7 @@ def test_a_simulation_needs_no_pyspark() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_file_in_place_of_a_folder_is_reported(simulate: Shell, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_trace_folder_is_reported(simulate: Shell, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.touch()
 
@@ -157,7 +157,7 @@ def test_a_file_in_place_of_a_folder_is_reported(simulate: Shell, tmp_path: Path
     assert err == f"flykka simulate: {taken} cannot be written: a file with that name exists\n"
 
 
-def test_a_single_seed_excludes_a_first_seed(simulate: Shell) -> None:
+def test_a_single_seed_excludes_the_first_seed_option(simulate: Shell) -> None:
     code, _, err = simulate("--seed", "1", "--from-seed", "4")
 
     assert code == 2

@@ -1,4 +1,4 @@
-"""SQL scripts, and statements typed on a terminal."""
+"""SQL scripts, and statements that are typed on a terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_script_runs_its_jobs_and_prints_the_rows_of_its_select(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_an_error_names_its_place_in_the_file_and_ends_the_script(
+def test_an_error_names_its_position_in_the_file_and_ends_the_script(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = script(tmp_path, "SHOW VIEWS;\nSELECT nope\n  FROM bid;\nSHOW TABLES;")
@@ -110,7 +110,7 @@ def test_a_missing_script_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.integration
 def test_the_prompt_shows_changing_rows_and_survives_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    # As in the session of the tests: for a few rows a plan is interpreted faster than compiled.
+    # As in the session of the tests: for a few rows an interpreted plan is faster than a compiled one.
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
     )

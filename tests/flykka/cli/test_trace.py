@@ -51,13 +51,13 @@ def take_turn(
     cause: int | None = None,
     failure: SerializedThrowable | None = None,
 ) -> None:
-    """Turn `number` begins `number` tenths of a second after the start."""
+    """Take turn `number`, which begins `number` tenths of a second after the start."""
     envelope = Envelope(message, sender, cause)
     recorder.turn(number, BEGIN_MS + 100 * (number - 1), recipient, envelope, list(effects), failure)
 
 
 def play(recorder: Recorder) -> None:
-    """A job with a completed checkpoint, an aborted one, and one that never ends."""
+    """Record a job with a completed checkpoint, an aborted checkpoint, and a checkpoint that never ends."""
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=7,
@@ -75,7 +75,7 @@ def play(recorder: Recorder) -> None:
     )
     recorder.open(system="shown", seed=0)
     take_turn(recorder, 1, TASK_MANAGER, says("hello"), ("spawn", Ref("/user/task-manager-1/task", 1)))
-    # A turn that began later may end earlier: another thread took it.
+    # A turn that began later may end earlier, because another thread ran it.
     take_turn(recorder, 3, COORDINATOR, completed, ("start_timer", "trigger", 500, says("tick"), None))
     take_turn(
         recorder, 2, COORDINATOR, says("x" * 200), ("send", TASK_MANAGER, completed), sender=TASK_MANAGER, cause=1
@@ -137,7 +137,7 @@ def test_show_prints_only_the_selected_records(
     assert [int(line.split()[0]) for line in out.splitlines()] == turns
 
 
-def test_show_prints_whole_records_as_json(flykka_trace: Shell, trace: Path) -> None:
+def test_show_prints_complete_records_as_json(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("show", trace, "--json")
 
     records: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
@@ -150,7 +150,7 @@ def test_show_prints_whole_records_as_json(flykka_trace: Shell, trace: Path) -> 
     assert [record["kind"] for record in records[5:]] == ["killed", "dead_letter"]
 
 
-def test_show_states_how_many_turns_a_flight_recorder_has_dropped(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_show_reports_how_many_turns_a_flight_recorder_has_dropped(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=3)
     play(recorder)
     recorder.dump(tmp_path / "ring.trace")
@@ -167,7 +167,7 @@ def test_show_states_how_many_turns_a_flight_recorder_has_dropped(flykka_trace: 
     assert len(as_json[1].splitlines()) == 3
 
 
-def test_a_truncated_trace_is_read_to_its_last_whole_record(flykka_trace: Shell, trace: Path) -> None:
+def test_a_truncated_trace_is_read_to_its_last_complete_record(flykka_trace: Shell, trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[:-5])
 
     show, stats = flykka_trace("show", trace), flykka_trace("stats", trace)
@@ -247,7 +247,9 @@ def test_stats_name_the_messages_with_the_longest_wait(flykka_trace: Shell, tmp_
 
 
 @pytest.mark.parametrize("command", ["show", "stats"])
-def test_an_unreadable_trace_is_one_line_and_exit_code_2(flykka_trace: Shell, tmp_path: Path, command: str) -> None:
+def test_an_unreadable_trace_is_reported_on_one_line_with_exit_code_2(
+    flykka_trace: Shell, tmp_path: Path, command: str
+) -> None:
     text, newer = tmp_path / "notes.txt", tmp_path / "newer.trace"
     text.write_text("this is no trace at all")
     newer.write_bytes(framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})))
@@ -325,7 +327,7 @@ def test_a_reader_may_close_the_pipe_early(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_on_a_terminal_there_are_columns_and_failures_are_red(trace: Path) -> None:
+def test_a_terminal_shows_columns_with_failures_in_red(trace: Path) -> None:
     terminal, inside = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "300"}
     environment.pop("NO_COLOR", None)
@@ -354,7 +356,7 @@ def _read_to_the_end(terminal: int) -> str:
 
 
 @pytest.mark.parametrize("asked", [["--actor", "nobody"], ["--type", "Nothing"], ["--from", "3", "--to", "2"]], ids=str)
-def test_missing_turns_are_exit_code_2(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+def test_missing_turns_cause_exit_code_2(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
     code, _, err = flykka_trace("show", trace, *asked)
 
     assert code == 2

@@ -1,4 +1,4 @@
-"""`flykka trace check`: reports the laws that a recorded run has violated, and accepts a correct run."""
+"""`flykka trace check` reports the laws that a recorded run has violated, and accepts a correct run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record_cluster(folder: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The trace of a run in which one acknowledgement completes a checkpoint."""
+    """The trace of a run in which a single acknowledgement completes a checkpoint."""
     acknowledge = PendingCheckpoint.acknowledge
 
     def for_all(self: PendingCheckpoint, attempt: object, state: object) -> object:
@@ -64,7 +64,7 @@ def test_violations_are_available_as_json(broken: Path, capsys: pytest.CaptureFi
     assert output[0]["monitor"] == "checkpoints"
 
 
-def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_a_reading_job_is_recognised(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(trace), "--progress-within", "60"]) == 0
     assert "no violations" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""`flykka trace story`, `diagram` and `diff`: their output, their files, and their exit codes."""
+"""`flykka trace story`, `diagram` and `diff`: their output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Two checkpoints with a heartbeat between them."""
+    """A trace with two checkpoints and a heartbeat between them."""
     recording = Recording(tmp_path / "run.trace")
     record_checkpoint(recording, 1)
     recording.turn(TASK_MANAGER, HeartbeatDue(), timer=True)
@@ -32,7 +32,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_ms: int = 0) -> Path:
-    """The same run a year later; with a reason its second checkpoint is aborted."""
+    """Record the same run one year later. With a reason, its second checkpoint is aborted."""
     recording = Recording(path)
     recording.now_ms = BEGIN_MS + 365 * 86_400_000
     record_checkpoint(recording, 1)
@@ -58,7 +58,7 @@ def test_a_story_is_available_as_json(flykka_trace: Shell, trace: Path) -> None:
     assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
 
 
-def test_a_story_defaults_to_the_only_job(flykka_trace: Shell) -> None:
+def test_a_story_is_about_the_only_job_by_default(flykka_trace: Shell) -> None:
     code, out, err = flykka_trace("story", HISTORIES / "at-least-once.trace")
 
     assert (code, err) == (0, "")
@@ -70,7 +70,7 @@ def test_a_story_defaults_to_the_only_job(flykka_trace: Shell) -> None:
     [["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
     ids=str,
 )
-def test_a_story_has_one_subject(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+def test_a_story_command_has_exactly_one_subject(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
     code, out, err = flykka_trace("story", trace, *asked)
 
     assert (code, out) == (2, "")
@@ -86,7 +86,7 @@ def test_a_story_has_one_subject(flykka_trace: Shell, trace: Path, asked: list[s
     ],
     ids=str,
 )
-def test_a_story_of_a_missing_subject_is_exit_code_2(
+def test_a_story_of_a_missing_subject_has_exit_code_2(
     flykka_trace: Shell, trace: Path, asked: list[str], said: str
 ) -> None:
     code, out, err = flykka_trace("story", trace, *asked)
@@ -96,7 +96,7 @@ def test_a_story_of_a_missing_subject_is_exit_code_2(
 
 
 @pytest.mark.parametrize("name", ["mermaid", "html", "perfetto"])
-def test_a_diagram_is_printed_or_written(flykka_trace: Shell, trace: Path, tmp_path: Path, name: str) -> None:
+def test_a_diagram_is_printed_or_written_to_a_file(flykka_trace: Shell, trace: Path, tmp_path: Path, name: str) -> None:
     output = tmp_path / "drawn"
 
     printed = flykka_trace("diagram", trace, "--format", name, "--collapse", "heartbeats")
@@ -150,7 +150,7 @@ def test_a_diagram_does_not_overwrite_its_trace(flykka_trace: Shell, trace: Path
     assert trace.read_bytes() == recorded
 
 
-def test_runs_that_differ_in_times_only_are_equal(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+def test_runs_that_differ_only_in_times_are_equal(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", delay_ms=7)
 
     code, out, err = flykka_trace("diff", trace, other)
@@ -213,7 +213,7 @@ def test_an_effect_of_only_one_run_is_printed_as_in_other_views(flykka_trace: Sh
     assert "CancelTimer(" not in out
 
 
-def test_with_strict_different_times_are_a_difference(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_the_strict_option_compares_times(flykka_trace: Shell, tmp_path: Path) -> None:
     one, other = another(tmp_path / "one.trace"), another(tmp_path / "other.trace")
 
     assert flykka_trace("diff", one, other, "--strict")[0] == 0
@@ -231,7 +231,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_an_unreadable_file_is_one_line_and_exit_code_2(
+def test_an_unreadable_file_is_reported_on_one_line_with_exit_code_2(
     flykka_trace: Shell, trace: Path, tmp_path: Path, command: list[str]
 ) -> None:
     text = tmp_path / "notes.txt"
@@ -258,7 +258,7 @@ def test_errors_in_the_second_file_of_a_comparison_name_it(flykka_trace: Shell, 
     assert (code, out, err) == (2, "", f"flykka trace diff: there is no file {tmp_path / 'nothing.trace'}\n")
 
 
-def test_two_runs_without_compared_turns_are_not_reported_as_equal(flykka_trace: Shell, trace: Path) -> None:
+def test_runs_without_compared_turns_are_not_reported_as_equal(flykka_trace: Shell, trace: Path) -> None:
     code, out, err = flykka_trace("diff", trace, trace, "--actor", "nobody")
 
     assert (code, out) == (2, "")
@@ -289,7 +289,7 @@ def test_unprintable_characters_are_not_sent_to_a_terminal(
     assert f"{name} is not for a terminal: write it to a file with -o FILE" in err
 
 
-def test_on_a_terminal_failures_are_red(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_failures_are_red_on_a_terminal(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")

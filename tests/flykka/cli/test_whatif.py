@@ -31,7 +31,7 @@ WhatIf = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
-    """Runs `flykka whatif ...`; returns the exit code and the output."""
+    """A function that runs `flykka whatif ...`, and returns the exit code and the output."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         try:
@@ -46,7 +46,7 @@ def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
 
 @pytest.fixture(scope="module")
 def acknowledgement() -> int:
-    """The turn in which the coordinator handles the first acknowledgement of checkpoint 2."""
+    """Return the turn in which the coordinator handles the first acknowledgement of checkpoint 2."""
     return turn_of("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
 
 
@@ -83,7 +83,7 @@ def test_the_comparison_is_available_as_json(whatif: WhatIf, acknowledgement: in
     assert document["unanswered"] == {}
 
 
-def test_a_job_with_a_different_end_sets_the_exit_code(whatif: WhatIf) -> None:
+def test_a_job_with_a_different_outcome_sets_the_exit_code(whatif: WhatIf) -> None:
     code, out, _ = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--drop")
 
     assert code == 1
@@ -94,7 +94,7 @@ def test_a_failure_in_a_fork_is_printed_with_its_reason(whatif: WhatIf, monkeypa
     read, failed_once = EmptyEngine.read_splits, Event()
 
     def read_splits(engine: EmptyEngine, command: ReadSplits) -> StageResult:
-        # Only once: otherwise the job would restart for ever, and time would not pass.
+        # The failure occurs only once; otherwise the job would restart for ever and time would not pass.
         if failed_once.is_set():
             return read(engine, command)
         failed_once.set()

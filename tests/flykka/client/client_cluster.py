@@ -51,22 +51,22 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """A JobManager's answers to requests about the job; None means no answer."""
+    """A JobManager's replies to requests about the job; None means no reply."""
 
     submission: tuple[Message, ...] = ()
     cancellation: Message | None = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
     canceled: Message | None = None
-    """The job result that follows `cancellation`."""
+    """The job result that is sent after `cancellation`."""
     stopping: Message | None = None
     forgets: bool = False
-    """If True, a client that registers is told that there is no such job, and none receives a result."""
+    """If True, a client that registers is notified that the job does not exist, and no client receives a result."""
     savepoint_path: str | None = None
-    """The path of every savepoint; with a `refusal` there is no savepoint."""
+    """The path of every savepoint. If there is a `refusal`, no savepoint is taken."""
     refusal: SerializedThrowable | None = None
 
 
 class ScriptedJobManager(Actor):
-    """Records clients' requests and sends the scripted answers; without a `tracker` it has no job details."""
+    """Records clients' requests and sends the scripted replies; without a `tracker` no job details are available."""
 
     def __init__(self, requests: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
         self._requests = requests
@@ -150,7 +150,7 @@ class ClientCluster(ClusterBuilder):
         self.system.advance(1_000)
 
     def send(self, *messages: Message) -> None:
-        """Send messages to the client in the name of the JobManager."""
+        """Send messages to the client as if from the JobManager."""
         for message in messages:
             self.tracker.tell(message)
             self.tell(self.client_ref(), message)

@@ -1,4 +1,4 @@
-"""One job on real threads, at a JobManager that sends its scripted answers at once."""
+"""One job on real threads, with a JobManager that sends its scripted replies at once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = N
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """The job's client, the messages its JobManager has received, and a way to publish job events."""
+    """The job's client, the messages that its JobManager has received, and a method that publishes job events."""
 
     client: JobClient
     received: list[Message]
@@ -139,7 +139,7 @@ def metrics(
     subtask: int = 0,
     number: int = 0,
 ) -> MetricsReported:
-    """Metrics of a subtask of the windows."""
+    """Return metrics of a subtask of the windows."""
     return MetricsReported(
         job_id=JOB,
         attempt=attempt_id(JOB, WINDOWS, subtask, number),

@@ -68,7 +68,7 @@ def first(tmp_path: Path, store: EmbeddedStore) -> Iterator[Application]:
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, first: Application) -> Iterator[Application]:
-    """A standby application, which waits until the first one closes."""
+    """A standby application, which waits until the first application closes."""
     with SeededSystem(4) as system:
         yield Application(Driver(system, tmp_path, store, "second"))
 
@@ -128,7 +128,7 @@ def test_an_ended_job_runs_again_from_its_last_checkpoint(
     assert again.restore_path == "/old/chk-7"
 
 
-def test_a_stopped_job_starts_from_the_users_choice(first: Application, second: Application) -> None:
+def test_a_stopped_job_starts_from_the_location_chosen_by_the_user(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path="/old/chk-7"))
     first.driver.services.close()
@@ -157,7 +157,7 @@ def test_a_failed_job_without_a_checkpoint_starts_from_its_start_location(
     assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
 
 
-def test_a_standby_begins_another_run_with_the_first_unknown_job(first: Application, second: Application) -> None:
+def test_a_standby_starts_a_new_run_with_the_first_unknown_job(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
     run = first.last_run()

@@ -55,7 +55,7 @@ def write_checkpoints(folder: Path, *checkpoints: CompletedCheckpoint) -> list[s
     return [storage.write_metadata(each) for each in checkpoints]
 
 
-def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path) -> None:
+def test_checkpoints_of_all_jobs_are_listed_newest_first(tmp_path: Path) -> None:
     write_checkpoints(tmp_path, job_checkpoint("a", 7, 300), job_checkpoint("b", 1, 500), job_checkpoint("b", 2, 100))
 
     listing = list_checkpoints(str(tmp_path))
@@ -100,7 +100,7 @@ def test_glob_characters_in_a_directory_name_are_literal(tmp_path: Path) -> None
     assert len(list_checkpoints(str(folder)).completed) == 1
 
 
-def test_a_checkpoint_continued_to_the_end_by_another_job_is_not_latest(
+def test_a_checkpoint_already_continued_to_the_end_is_not_the_latest(
     tmp_path: Path,
 ) -> None:
     _, path = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300), job_checkpoint("a", 8, 800))
@@ -115,13 +115,17 @@ def test_a_checkpoint_continued_to_the_end_by_another_job_is_not_latest(
 
 
 @pytest.mark.parametrize("name_of", [lambda path: path, lambda path: f"{path}/_metadata", lambda path: f"{path}/"])
-def test_a_checkpoint_is_named_by_its_folder_or_its_metadata(tmp_path: Path, name_of: Callable[[str], str]) -> None:
+def test_a_checkpoint_is_specified_by_its_folder_or_metadata_file(
+    tmp_path: Path, name_of: Callable[[str], str]
+) -> None:
     [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     assert find_checkpoint(name_of(path), "").path == path
 
 
-def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_path_may_be_relative_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
     monkeypatch.chdir(tmp_path)
 
@@ -153,14 +157,14 @@ def test_the_error_about_a_savepoint_directory_lists_its_savepoints(tmp_path: Pa
     assert str(refused.value).endswith("/savepoint-a-4' and 2 more")
 
 
-def test_a_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_folder_without_metadata_is_not_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "chk-1").mkdir()
 
     with pytest.raises(CheckpointNotFoundError, match=r"of a checkpoint \(chk-<n>\) or a savepoint .* nor its"):
         find_checkpoint(str(tmp_path / "chk-1"), "")
 
 
-def test_a_file_that_is_no_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "chk-1").mkdir()
     (tmp_path / "chk-1" / "_metadata").write_bytes(b"something else")
 
@@ -168,7 +172,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_by_name(tmp_path: Path) -> None
         find_checkpoint(str(tmp_path / "chk-1"), "")
 
 
-def test_the_latest_of_no_checkpoints_is_an_error_with_directory_and_damage(tmp_path: Path) -> None:
+def test_a_missing_latest_checkpoint_is_an_error_with_directory_and_damage(tmp_path: Path) -> None:
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint directory.*set one with set_checkpoint_dir"):
         find_checkpoint("latest", "")
     with pytest.raises(CheckpointNotFoundError, match=r"below '.*/gone': there is no such folder$"):
@@ -181,7 +185,7 @@ def test_the_latest_of_no_checkpoints_is_an_error_with_directory_and_damage(tmp_
 
 
 def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
-    """A checkpoint of a job that ran with the graph `former`."""
+    """Return a checkpoint of a job that ran with the graph `former`."""
     storage = CheckpointStorage(str(folder))
     storage.write_job_graph(former)
     return storage.read_metadata(storage.write_metadata(job_checkpoint(former.job_id, 3, 0, *states)))
@@ -221,7 +225,7 @@ def test_a_parallelism_above_the_key_groups_of_the_state_is_refused(tmp_path: Pa
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 
-def test_keyed_state_may_be_redistributed(tmp_path: Path) -> None:
+def test_keyed_state_can_be_redistributed(tmp_path: Path) -> None:
     keyed = OperatorSubtaskState(
         operator_id=operator_id("sums"),
         key_groups=KeyGroupRange(start=0, end=127),

@@ -45,13 +45,11 @@ RUN = JobRun(job_id=JobId("x"), job_name="counts")
         (replace(RUN, status=JobStatus.FAILED), True, LastRunState.ENDED_WITHOUT_CHECKPOINT),
     ],
 )
-def test_the_record_of_a_run_states_whether_it_finished(
-    run: JobRun | None, is_there: bool, state: LastRunState
-) -> None:
+def test_the_run_record_states_whether_a_run_finished(run: JobRun | None, is_there: bool, state: LastRunState) -> None:
     assert last_run_state(run, is_there=is_there) is state
 
 
-def test_a_new_job_begins_without_a_message() -> None:
+def test_a_new_job_starts_without_a_message() -> None:
     assert decide(NEW, StartMode.AUTO) == Start()
 
 
@@ -152,14 +150,14 @@ def test_a_job_that_only_prints_rows_is_never_refused(traces: RunTraces) -> None
         (replace(MISFIT, folders=NEW.folders), (f"'counts' starts at the beginning of its input: {MISFIT.mismatch}",)),
     ],
 )
-def test_an_invalid_run_record_does_not_block_a_job_without_rows(traces: RunTraces, notices: tuple[str, ...]) -> None:
+def test_an_invalid_run_record_does_not_block_a_job_without_output(traces: RunTraces, notices: tuple[str, ...]) -> None:
     uncounted = replace(traces, note_counts=False)
 
     assert decide(uncounted, StartMode.AUTO) == Start(notices=notices)
 
 
 @pytest.mark.parametrize("traces", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
-def test_rows_are_not_published_twice_if_the_run_record_is_invalid(traces: RunTraces) -> None:
+def test_an_invalid_run_record_does_not_lead_to_duplicate_rows(traces: RunTraces) -> None:
     refused = decide(replace(traces, note_counts=False), StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
@@ -178,7 +176,7 @@ def test_rows_are_not_published_twice_if_the_run_record_is_invalid(traces: RunTr
         ),
     ],
 )
-def test_in_python_a_refusal_names_the_method_to_call(
+def test_the_error_in_python_names_the_method_to_call(
     traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...]
 ) -> None:
     refused = decide(traces, mode, overwritten, PYTHON)
@@ -188,7 +186,7 @@ def test_in_python_a_refusal_names_the_method_to_call(
     assert "--" not in refused.reason
 
 
-def test_a_fresh_job_begins_with_its_input_if_no_rows_were_published() -> None:
+def test_a_fresh_job_without_former_output_reads_its_input_from_the_start() -> None:
     traces = replace(LEFT_OFF, folders=NEW.folders)
 
     assert decide(traces, StartMode.FRESH) == Start()
@@ -229,7 +227,7 @@ def test_without_former_output_nothing_is_deleted() -> None:
         (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "is running in this process"),
     ],
 )
-def test_overwrite_is_refused_unless_it_names_output_exactly_as_the_sink(
+def test_overwrite_must_name_the_output_exactly_as_the_sink_does(
     traces: RunTraces, overwritten: tuple[str, ...], reason: str
 ) -> None:
     refused = decide(traces, StartMode.OVERWRITE, overwritten)
@@ -238,7 +236,7 @@ def test_overwrite_is_refused_unless_it_names_output_exactly_as_the_sink(
     assert reason in refused.reason
 
 
-def test_rows_of_others_in_the_folder_are_reported_and_do_not_block() -> None:
+def test_foreign_rows_in_the_output_folder_are_reported_and_do_not_block() -> None:
     folder = FolderContents(path="/out", others=(("orders", 12),), foreign=1, written_by=("clicks",))
 
     started = decide(replace(NEW, folders=(folder,)), StartMode.AUTO)

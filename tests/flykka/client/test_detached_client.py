@@ -1,4 +1,4 @@
-"""Clients that receive nothing, or only the result of their job, without asking."""
+"""Clients that receive no messages, or only the result of their job, without polling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.messages.graph.job_graph import ClientHeartbeatSettings
 from tests.flykka.client.client_cluster import GRAPH, JOB, Answers, ClientCluster, accepted
 
 
-def test_a_detached_client_knows_at_once_that_its_job_is_lost() -> None:
+def test_a_detached_client_is_notified_at_once_that_its_job_is_lost() -> None:
     cluster = ClientCluster(answers=Answers(forgets=True))
     client = cluster.submit(attached=False)
     cluster.send(accepted())
@@ -43,7 +43,7 @@ def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
     assert client.status is JobStatus.RUNNING
 
 
-def test_a_client_for_the_result_alone_polls_for_changes(
+def test_a_result_only_client_polls_for_changes(
     cluster: ClientCluster,
 ) -> None:
     client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
@@ -62,7 +62,7 @@ def test_a_client_for_the_result_alone_polls_for_changes(
     assert cluster.requests[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
 
-def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
+def test_a_result_only_client_receives_the_result_when_it_arrives(cluster: ClientCluster) -> None:
     client = cluster.submit(attached="EXECUTION_RESULT")
     cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
@@ -71,7 +71,7 @@ def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: Clie
     assert client.status is JobStatus.FINISHED
 
 
-def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
+def test_a_detached_client_sends_no_heartbeats_and_its_job_survives() -> None:
     heartbeat = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
     cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=heartbeat))
     cluster.submit(attached=False)

@@ -61,16 +61,14 @@ def job_without_restart(folder: Path | str) -> JobGraph:
 
 
 def error_of_job(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
-    """The error of a job whose task cannot start, and which may not restart."""
+    """Return the error of a job whose task cannot start, and which may not restart."""
     client = cluster.submit(graph, flight_record=flight_record)
     with pytest.raises(JobExecutionError) as raised:
         client.wait(timeout=60)
     return raised.value
 
 
-def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(
-    start_recorded_cluster: Start, tmp_path: Path
-) -> None:
+def test_the_error_of_a_failed_job_names_its_flight_record(start_recorded_cluster: Start, tmp_path: Path) -> None:
     error = error_of_job(start_recorded_cluster(FlightRecorder()), job_without_restart(tmp_path))
 
     path = f"{tmp_path}/{error.job_id}/flight-record.trace"
@@ -89,7 +87,7 @@ def test_the_record_covers_the_job_from_submission_to_failure(start_recorded_clu
 
 
 @pytest.mark.parametrize(("turns", "kind"), [(50_000, FlightRecorder), (0, type(None))])
-def test_a_cluster_has_a_flight_recorder_unless_it_is_turned_off(turns: int, kind: type) -> None:
+def test_a_cluster_has_a_flight_recorder_unless_it_is_disabled(turns: int, kind: type) -> None:
     settings = ClusterSettings(flight_recorder_turns=turns)
 
     with LocalCluster(ScriptedDataPlane(), settings) as cluster:
@@ -97,12 +95,12 @@ def test_a_cluster_has_a_flight_recorder_unless_it_is_turned_off(turns: int, kin
     assert ClusterSettings().flight_recorder_turns == 50_000
 
 
-def test_a_full_recording_replaces_the_ring(tmp_path: Path) -> None:
+def test_a_complete_recording_replaces_the_flight_recorder(tmp_path: Path) -> None:
     with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=str(tmp_path / "run.trace"))) as cluster:
         assert type(cluster.system.recorder) is TraceRecorder
 
 
-def test_a_full_recording_is_the_record_of_every_job(start_recorded_cluster: Start, tmp_path: Path) -> None:
+def test_a_complete_recording_is_the_record_of_every_job(start_recorded_cluster: Start, tmp_path: Path) -> None:
     error = error_of_job(
         start_recorded_cluster(TraceRecorder(tmp_path / "run.trace")), job_without_restart(tmp_path / "checkpoints")
     )
@@ -132,14 +130,14 @@ def test_a_ring_is_written_when_a_job_fails(start_recorded_cluster: Start, tmp_p
     assert trace.header.ring.not_kept > 0
 
 
-def test_without_a_recorder_there_is_no_record(start_recorded_cluster: Start, tmp_path: Path) -> None:
+def test_without_a_recorder_no_record_is_written(start_recorded_cluster: Start, tmp_path: Path) -> None:
     error = error_of_job(start_recorded_cluster(None), job_without_restart(tmp_path))
 
     assert error.flight_record is None
     assert "flight record" not in str(error)
 
 
-def test_a_record_that_cannot_be_written_hides_no_failure(
+def test_an_unwritable_record_does_not_hide_the_failure(
     start_recorded_cluster: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     in_the_way = tmp_path / "file"
@@ -159,12 +157,12 @@ def test_a_record_that_cannot_be_written_hides_no_failure(
 
 
 def scripted_job_manager(*answers: Message) -> Props:
-    """A JobManager that accepts or refuses the job, and reports its result."""
+    """Return a JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """A client of a job that has received these answers."""
+    """Return a client of a job that has received these replies."""
     system = system or SeededSystem(3)
     client = JobClient(
         system,
@@ -252,7 +250,7 @@ def test_a_failure_is_reported_if_the_file_system_does_not_answer() -> None:
     assert heard == [ACCEPTED, FAILED]
 
 
-def test_the_record_is_beside_remote_checkpoints_too() -> None:
+def test_the_record_is_written_beside_remote_checkpoints_too() -> None:
     recorder = FlightRecorder()
     graph = job_without_restart(f"memory://{uuid.uuid4().hex}/a[1]")
     with SeededSystem(3, recorder=recorder):
@@ -266,7 +264,7 @@ def test_the_record_is_beside_remote_checkpoints_too() -> None:
     assert b"flykka.trace" in fs.cat_file(location)
 
 
-def test_a_record_is_not_put_beside_temporary_checkpoints() -> None:
+def test_a_record_is_not_written_beside_temporary_checkpoints() -> None:
     path = surviving_flight_record_path(job_without_restart("/tmp/flykka-checkpoints-1"))
 
     assert path == f"{user_folder()}/flykka-flight-record-job.trace"

@@ -45,7 +45,7 @@ from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, Client
 HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
 
 
-def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientCluster) -> None:
+def test_a_client_submits_its_graph_and_waits_for_the_reply(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.send(accepted())
@@ -96,7 +96,7 @@ def test_a_cancelled_job_raises_a_cancellation_error(cluster: ClientCluster) -> 
         client.wait(timeout=0)
 
 
-def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientCluster) -> None:
+def test_a_job_that_fails_before_its_acceptance_was_refused(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.send(JobResultFailure(job_id=JOB, cause=BOOM))
@@ -106,7 +106,7 @@ def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientClust
             wait(timeout=0)
 
 
-def test_a_job_is_lost_if_its_job_manager_dies_without_a_successor(cluster: ClientCluster) -> None:
+def test_a_job_is_lost_if_its_job_manager_ends_without_a_successor(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted())
 
@@ -121,7 +121,7 @@ def test_a_job_is_lost_if_its_job_manager_dies_without_a_successor(cluster: Clie
         client.wait(timeout=0)
 
 
-def test_a_client_reconnects_to_the_successor_of_a_dead_job_manager(cluster: ClientCluster) -> None:
+def test_a_client_reconnects_to_the_next_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted())
 
@@ -141,7 +141,7 @@ def test_an_unaccepted_job_is_submitted_again_to_the_next_job_manager(cluster: C
     assert [type(each) for each in cluster.requests] == [SubmitJob, RegisterJobClient, SubmitJob]
 
 
-def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCluster) -> None:
+def test_a_job_unknown_to_the_next_job_manager_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted())
 
@@ -152,7 +152,7 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
         client.wait(timeout=0)
 
 
-def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluster: ClientCluster) -> None:
+def test_a_known_failure_is_kept_if_the_job_manager_lost_the_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
 
     def write_flight_record() -> str:
@@ -184,15 +184,18 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
     cluster.send(accepted())
 
     cluster.system.advance(2_000)
-    told = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
+    heartbeats = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
     cluster.send(JobResultSuccess(job_id=JOB))
     cluster.system.advance(10_000)
 
-    assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
-    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
+    assert [heartbeat.expired_timestamp_ms - heartbeats[0].expired_timestamp_ms for heartbeat in heartbeats] == [
+        0,
+        1_000,
+    ]
+    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == heartbeats
 
 
-def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCluster) -> None:
+def test_a_cancellation_error_contains_its_reason(cluster: ClientCluster) -> None:
     client = cluster.submit()
     gone = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message="its client is gone")
 
@@ -236,7 +239,7 @@ def test_the_error_of_a_lost_job_names_its_newest_checkpoint(cluster: ClientClus
         client.wait(timeout=0)
 
 
-def test_a_wait_ends_at_its_deadline_with_the_state_of_the_job(cluster: ClientCluster) -> None:
+def test_a_wait_that_times_out_reports_the_state_of_the_job(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
@@ -272,7 +275,7 @@ def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
     assert client.wait(timeout=0).checkpoint_path == path
 
 
-def test_a_stopped_job_that_does_not_report_its_end_times_out_with_the_path() -> None:
+def test_a_stop_without_a_reported_end_times_out_with_the_path() -> None:
     stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
     cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=True))
     client = cluster.submit()
@@ -281,7 +284,7 @@ def test_a_stopped_job_that_does_not_report_its_end_times_out_with_the_path() ->
         client.stop(timeout=2)
 
 
-def test_a_job_that_continues_was_not_stopped() -> None:
+def test_a_stop_fails_if_the_job_continues() -> None:
     cluster = ClientCluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 

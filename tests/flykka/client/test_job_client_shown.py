@@ -30,7 +30,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, checkpoint_completed
 
 
-def test_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_the_checkpoint_table_has_one_row_per_checkpoint(cluster: ClientCluster) -> None:
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
@@ -45,7 +45,7 @@ def test_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> 
     assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
 
 
-def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_the_metrics_table_has_one_row_per_vertex(cluster: ClientCluster) -> None:
     client = cluster.submit()
     vertex_id = JobVertexId("v")
     acknowledged = tuple(
@@ -72,7 +72,7 @@ def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientClus
     assert (row["alignment_ms_avg"], row["alignment_ms_max"]) == (4, 9)
 
 
-def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
+def test_an_empty_checkpoint_table_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted(), checkpoint_completed(1))
 
@@ -82,7 +82,7 @@ def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cli
     assert empty.dtypes.equals(client.checkpoints.dtypes)
 
 
-def test_outside_of_a_notebook_a_client_is_displayed_as_text(
+def test_a_client_is_displayed_as_text_outside_a_notebook(
     cluster: ClientCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = cluster.submit()
@@ -117,7 +117,7 @@ def test_a_job_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) 
 
 
 class SilentJobManager(Actor):
-    """Accepts the job, and sends no further answer."""
+    """Accepts the job, and sends no further messages."""
 
     def handle_message(self, message: Message) -> None:
         if isinstance(message, SubmitJob):
@@ -125,7 +125,7 @@ class SilentJobManager(Actor):
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_without_an_answer_of_the_cluster_the_last_job_details_are_shown(*, attached: bool) -> None:
+def test_the_last_job_details_are_shown_if_the_cluster_does_not_reply(*, attached: bool) -> None:
     with SeededSystem() as system:
         silent = system.spawn(Props(SilentJobManager), "job-manager")
         client = JobClient(system, silent, GRAPH, attached=attached)

@@ -27,7 +27,7 @@ def result(*failed: FailedAccumulatorResult) -> JobExecutionResult:
     return JobExecutionResult(job_id=JobId("j"), job_name="bids", net_runtime_ms=1, accumulators=accumulators)
 
 
-def test_every_accumulator_has_a_value_of_its_kind() -> None:
+def test_every_accumulator_has_a_value_of_its_type() -> None:
     assert result().accumulator_results == {"rows": 7, "price": 1.5, "sizes": {3: 2}}
     assert result().get_accumulator_result("rows") == 7
 
@@ -37,7 +37,7 @@ def test_an_unknown_accumulator_is_refused_with_the_known_ones() -> None:
         result().get_accumulator_result("row")
 
 
-def test_an_accumulator_of_two_kinds_is_refused_and_others_are_available() -> None:
+def test_an_accumulator_of_two_types_is_refused_but_others_are_available() -> None:
     torn = result(FailedAccumulatorResult(name="torn", reason="it is two things"))
 
     with pytest.raises(AccumulatorError, match="accumulator 'torn' of job 'bids' has no result: it is two things"):

@@ -27,7 +27,7 @@ def metrics_reported(subtask: int, rows: int, number: int = 0) -> MetricsReporte
     )
 
 
-def remembered(*messages: Message, limit: int = 1_000) -> list[Message]:
+def retained_messages(*messages: Message, limit: int = 1_000) -> list[Message]:
     history = JobHistory(limit)
     for message in messages:
         history.add(message)
@@ -37,28 +37,44 @@ def remembered(*messages: Message, limit: int = 1_000) -> list[Message]:
 def test_messages_are_retained_in_order_of_arrival() -> None:
     end = JobResultSuccess(job_id=JOB)
 
-    assert remembered(job_restored(2), job_restored(1), end) == [job_restored(2), job_restored(1), end]
+    assert retained_messages(job_restored(2), job_restored(1), end) == [job_restored(2), job_restored(1), end]
 
 
 def test_only_the_latest_metrics_of_a_subtask_are_retained() -> None:
-    told = [metrics_reported(0, 1), metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
+    messages = [
+        metrics_reported(0, 1),
+        metrics_reported(1, 1),
+        job_restored(1),
+        metrics_reported(0, 2),
+        job_restored(2),
+    ]
 
-    assert remembered(*told) == [metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
+    assert retained_messages(*messages) == [
+        metrics_reported(1, 1),
+        job_restored(1),
+        metrics_reported(0, 2),
+        job_restored(2),
+    ]
 
 
 def test_metrics_of_an_attempt_replace_those_of_the_previous_attempt() -> None:
-    told = [metrics_reported(0, 9), job_restored(1), metrics_reported(0, 1, number=1)]
+    messages = [metrics_reported(0, 9), job_restored(1), metrics_reported(0, 1, number=1)]
 
-    assert remembered(*told) == [job_restored(1), metrics_reported(0, 1, number=1)]
-
-
-def test_beyond_the_limit_the_oldest_message_is_dropped_but_no_metrics() -> None:
-    told = [metrics_reported(0, 1), *(job_restored(number) for number in range(4))]
-
-    assert remembered(*told, limit=3) == [metrics_reported(0, 1), job_restored(1), job_restored(2), job_restored(3)]
+    assert retained_messages(*messages) == [job_restored(1), metrics_reported(0, 1, number=1)]
 
 
-def test_metrics_of_many_subtasks_displace_no_message() -> None:
-    told = [job_restored(1), *(metrics_reported(subtask, 1) for subtask in range(5_000))]
+def test_the_oldest_message_is_dropped_beyond_the_limit_but_no_metrics() -> None:
+    messages = [metrics_reported(0, 1), *(job_restored(number) for number in range(4))]
 
-    assert remembered(*told, limit=3)[0] == job_restored(1)
+    assert retained_messages(*messages, limit=3) == [
+        metrics_reported(0, 1),
+        job_restored(1),
+        job_restored(2),
+        job_restored(3),
+    ]
+
+
+def test_metrics_of_many_subtasks_do_not_displace_messages() -> None:
+    messages = [job_restored(1), *(metrics_reported(subtask, 1) for subtask in range(5_000))]
+
+    assert retained_messages(*messages, limit=3)[0] == job_restored(1)

@@ -1,4 +1,4 @@
-"""Job listeners receive every event in order, and cannot harm the job or each other."""
+"""Job listeners receive every event in order, and cannot affect the job or each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flykka.runtime.system import ActorSystem
 from tests.flykka.client.client_cluster import GRAPH, JOB, Answers, ClientCluster, ScriptedJobManager, accepted
 
 
-def test_a_late_listener_receives_everything_in_order(cluster: ClientCluster) -> None:
+def test_a_late_listener_receives_all_events_in_order(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
@@ -91,7 +91,7 @@ def test_a_very_late_listener_receives_the_last_thousand_messages(cluster: Clien
     ]
 
 
-def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: ClientCluster) -> None:
+def test_a_listener_that_raises_affects_neither_the_job_nor_the_others(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
 
@@ -133,7 +133,7 @@ def test_a_listener_registered_after_cluster_shutdown_is_refused_at_once(cluster
     assert client.wait(timeout=0).job_id == JOB
 
 
-async def test_awaiting_includes_the_listeners_and_does_not_block_the_loop() -> None:
+async def test_awaiting_a_client_waits_for_its_listeners_without_blocking() -> None:
     heard: list[Message] = []
     busy, released = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

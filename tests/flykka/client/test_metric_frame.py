@@ -1,4 +1,4 @@
-"""The metrics of a job as a table: a row for each value, with its subtask."""
+"""The metrics of a job as a table: one row per value, with its subtask."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_empty_table_has_the_same_columns_and_types(cluster: ClientCluster) -
     assert empty.dtypes.equals(client.metrics.dtypes)
 
 
-def test_without_a_cluster_there_are_no_metrics(cluster: ClientCluster) -> None:
+def test_metrics_are_empty_without_a_cluster(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.system.terminate()
     cluster.system.run_until_idle()

@@ -17,7 +17,7 @@ DONE = RemoteJobResult(job_id=JOB, application_status="SUCCEEDED", net_runtime_m
 
 
 class Clock(WaitingClock):
-    """Time that passes only during a sleep."""
+    """A clock whose time passes only during a sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -34,7 +34,7 @@ class Clock(WaitingClock):
         self.now += seconds
 
 
-def test_polling_pauses_grow_to_a_maximum() -> None:
+def test_polling_intervals_grow_to_a_maximum() -> None:
     clock = Clock()
     answers = iter([None] * 8 + [DONE])
 
@@ -43,7 +43,7 @@ def test_polling_pauses_grow_to_a_maximum() -> None:
     assert clock.slept[-1] == LONGEST_PAUSE_S
 
 
-def test_heartbeats_are_sent_in_time_with_their_expiry() -> None:
+def test_heartbeats_are_sent_before_the_previous_one_expires() -> None:
     clock, given = Clock(), list[tuple[float, int]]()
 
     def give_sign_of_life(expires_ms: int) -> None:
@@ -63,7 +63,7 @@ def test_a_wait_ends_at_its_timeout() -> None:
     assert clock.now == 3.0
 
 
-def test_an_answer_is_a_result_once_the_job_has_ended() -> None:
+def test_a_response_contains_the_result_only_after_the_end_of_the_job() -> None:
     result = {
         "application-status": "FAILED",
         "net-runtime": 7,

@@ -1,4 +1,4 @@
-"""Bounds of parallelism: a number or a pair, for all vertices or by vertex."""
+"""Bounds of parallelism: an integer or a pair, for all vertices or by vertex."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.flykka.client.one_job import GRAPH
 
 
 @pytest.mark.parametrize("invalid", [True, (1, True), 2.5, "4", (1, 2, 3), None])
-def test_a_parallelism_must_be_a_whole_number_or_a_pair(invalid: Any) -> None:
+def test_a_parallelism_must_be_an_integer_or_a_pair(invalid: Any) -> None:
     for requirements in (invalid, {"output": invalid}):
         with pytest.raises(
             RescaleError, match=f"must be a whole number, or a minimum.* not {re.escape(repr(invalid))}"

@@ -19,7 +19,9 @@ NOBODY_LEADS = {"errors": ["nobody leads"]}
 
 
 class ScriptedServer:
-    """A server of prepared answers (status and body), the last one repeated for ever; records requests and pauses."""
+    """A server with scripted responses (status and body), the last of which is repeated for ever. It records requests
+    and pauses.
+    """
 
     def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
@@ -57,7 +59,7 @@ class ScriptedServer:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ScriptedServer]]:
-    """Starts a server of these answers."""
+    """Starts a server with these responses."""
     made: list[ScriptedServer] = []
 
     def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> ScriptedServer:
@@ -69,7 +71,7 @@ def serve() -> Iterator[Callable[..., ScriptedServer]]:
         each.close()
 
 
-def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., ScriptedServer]) -> None:
+def test_requests_are_retried_while_there_is_no_leader(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, NOBODY_LEADS), (503, NOBODY_LEADS), (200, {"jobs": []}))
 
     assert server.client.jobs() == []

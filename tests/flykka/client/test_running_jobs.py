@@ -93,7 +93,7 @@ def test_a_job_of_another_process_is_found_until_that_process_is_killed(
     assert list(jobs_folder.iterdir()) == []
 
 
-def test_an_ended_job_is_not_found_by_two_processes_that_look_at_the_same_time(
+def test_two_concurrent_processes_do_not_find_an_ended_job(
     other: subprocess.Popen[str], jobs_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other.kill()
@@ -119,7 +119,7 @@ def test_the_folder_is_private(jobs_folder: Path) -> None:
     assert jobs_folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_readable_by_others_is_not_used_with_a_log_message(
+def test_a_folder_readable_by_others_is_not_used_and_logged(
     jobs_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs_folder.mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""Savepoint requests of a client, and its handling of the answers."""
+"""Savepoint requests of a client, and how the client handles the replies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=
 
 
 def cluster_with_savepoints(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
-    """A cluster whose job has this default directory for savepoints."""
+    """Return a cluster whose job has this default directory for savepoints."""
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
     return ClientCluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
 
@@ -52,7 +52,7 @@ def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) ->
     assert request.savepoint_directory == "/here"
 
 
-def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named() -> None:
+def test_the_default_savepoint_directory_is_used_unless_another_is_specified() -> None:
     cluster = cluster_with_savepoints("s3://bucket/savepoints")
 
     cluster.submit().trigger_savepoint()
@@ -72,7 +72,7 @@ def test_a_relative_directory_is_resolved_against_the_working_directory() -> Non
     assert request.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
 
 
-def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() -> None:
+def test_a_savepoint_request_without_a_directory_is_refused_locally() -> None:
     cluster = cluster_with_savepoints()
     client = cluster.submit()
 
@@ -93,7 +93,7 @@ def test_a_failed_savepoint_is_an_error_with_its_cause() -> None:
         client.trigger_savepoint("/here")
 
 
-def test_an_ended_job_takes_no_savepoint() -> None:
+def test_a_savepoint_of_an_ended_job_is_refused() -> None:
     cluster = cluster_with_savepoints()
     client = cluster.submit()
     client.stop()
@@ -122,7 +122,7 @@ def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) ->
     assert path == client.wait(timeout=0).checkpoint_path == PATH
 
 
-def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() -> None:
+def test_stop_takes_a_checkpoint_even_with_a_default_savepoint_directory() -> None:
     cluster = cluster_with_savepoints("/default")
 
     cluster.submit().stop()
@@ -132,14 +132,14 @@ def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() ->
     assert request.savepoint_directory is None
 
 
-def test_a_job_that_is_not_stopped_continues_and_the_error_explains() -> None:
+def test_the_error_explains_why_a_job_was_not_stopped() -> None:
     client = cluster_with_savepoints(answers=REFUSED).submit()
 
     with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):
         client.stop_with_savepoint("/here")
 
 
-def test_a_coroutine_may_ask_from_another_thread() -> None:
+def test_a_coroutine_can_request_a_savepoint_in_another_thread() -> None:
     asked: list[Message] = []
     system = ActorSystem("savepoints")
     try:

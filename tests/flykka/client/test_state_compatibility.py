@@ -1,4 +1,4 @@
-"""An operator finds its state by its uid; errors about incompatible state name the operator and the remedy."""
+"""An operator finds its state by its uid. Errors about incompatible state name the operator and the remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUMS = StateSchema(keys="shop string", columns="sum bigint", windows="size=60000
 
 
 def entry(operator: str, *, max_parallelism: int = 128) -> TaskStateEntry:
-    """List state and keyed state of an operator that ran in one subtask."""
+    """Return list state and keyed state of an operator that ran in one subtask."""
     states = (
         OperatorSubtaskState(
             operator_id=operator_id(operator), operator_state=(list_state("own", [StagingFolder(path="s")]),)
@@ -65,7 +65,7 @@ def orders_checkpoint(*entries: TaskStateEntry, of: JobGraph = GRAPH) -> Complet
     )
 
 
-def compared(
+def compatibility_with(
     job_graph: JobGraph, held: CompletedCheckpoint | None = None, *, allow_non_restored_state: bool = False
 ) -> StateCompatibility:
     held = held or orders_checkpoint()
@@ -74,7 +74,7 @@ def compared(
 
 
 def replace_operator(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
-    """The graph with one operator replaced."""
+    """Return the graph with one operator replaced."""
     return replace(
         job_graph,
         vertices=tuple(
@@ -93,8 +93,8 @@ def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch
     return {operator.uid: operator.match for operator in compatibility.operators}
 
 
-def test_the_same_job_finds_all_of_its_state() -> None:
-    compatibility = compared(GRAPH)
+def test_an_unchanged_job_finds_all_its_state() -> None:
+    compatibility = compatibility_with(GRAPH)
 
     assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
     assert [operator.state_bytes is None for operator in compatibility.operators] == [True, False]
@@ -112,7 +112,7 @@ def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
         ),
     )
 
-    compatibility = compared(
+    compatibility = compatibility_with(
         replace_operator(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored
     )
 
@@ -120,17 +120,19 @@ def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
     assert compatibility.problems == ()
 
 
-def test_a_new_operator_begins_without_state() -> None:
+def test_a_new_operator_starts_without_state() -> None:
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
-    compatibility = compared(wider)
+    compatibility = compatibility_with(wider)
 
     assert matches(compatibility)["new"] is OperatorMatch.ADDED
     assert compatibility.problems == ()
 
 
 def test_an_operator_without_state_may_be_removed_silently() -> None:
-    compatibility = compared(replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+    compatibility = compatibility_with(
+        replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS)
+    )
 
     assert matches(compatibility) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
     assert compatibility.problems == ()
@@ -139,8 +141,8 @@ def test_an_operator_without_state_may_be_removed_silently() -> None:
 def test_state_without_an_operator_is_dropped_only_on_request() -> None:
     without = graph_with_uids(vertex("source"))
 
-    refused = compared(without)
-    allowed = compared(without, allow_non_restored_state=True)
+    refused = compatibility_with(without)
+    allowed = compatibility_with(without, allow_non_restored_state=True)
 
     assert matches(refused) == matches(allowed) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.REMOVED}
     [problem] = refused.problems
@@ -152,18 +154,18 @@ def test_state_without_an_operator_is_dropped_only_on_request() -> None:
 def test_an_operator_with_a_new_uid_is_suggested_by_kind() -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
-    compatibility = compared(renamed)
+    compatibility = compatibility_with(renamed)
 
     [totals] = compatibility.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
     assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in compatibility.problems[0]
 
 
-def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> None:
+def test_a_rename_candidate_with_the_same_name_is_preferred() -> None:
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = replace_operator(replace_operator(two, "a", name="means"), "b", name="sums")
 
-    [renamed] = compared(named).operators_with(OperatorMatch.RENAMED)
+    [renamed] = compatibility_with(named).operators_with(OperatorMatch.RENAMED)
 
     assert renamed.uid == "b"
 
@@ -171,7 +173,7 @@ def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> N
 def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
     turned = replace_operator(GRAPH, "sums", kind=OperatorKind.SINK)
 
-    compatibility = compared(turned)
+    compatibility = compatibility_with(turned)
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
     assert compatibility.problems == (
@@ -181,10 +183,10 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
 
 
 def compatibility_of(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
-    """The compatibility of state of one schema with an operator of another schema."""
+    """Return the compatibility of state of one schema with an operator of another schema."""
     before = replace_operator(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = replace_operator(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
-    return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
+    return compatibility_with(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
 
 
 def test_changed_keys_and_types_are_reported_with_both_values() -> None:
@@ -197,7 +199,7 @@ def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     assert "size=60000ms" not in problem
 
 
-def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
+def test_a_list_that_a_function_no_longer_declares_is_dropped() -> None:
     held = OperatorStateSchema(name="own", element="int", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
     before = replace_operator(
         GRAPH,
@@ -206,7 +208,7 @@ def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
         ref=OperatorRef(uid="sums", fingerprint="process(operator state: own int SPLIT_DISTRIBUTE)"),
     )
 
-    compatibility = compared(
+    compatibility = compatibility_with(
         replace_operator(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")),
         orders_checkpoint(of=before),
     )
@@ -231,10 +233,10 @@ def test_coordinator_state_requires_a_function_with_a_coordinator() -> None:
     sums = GRAPH.vertices[1]
     coordinated = replace(sums, operators=(replace(sums.operators[0], has_coordinator=True),))
 
-    assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
-    (problem,) = compared(GRAPH, stored).problems
+    assert compatibility_with(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
+    (problem,) = compatibility_with(GRAPH, stored).problems
     assert "the coordinator of 'sums', but its function no longer has a coordinator" in problem
-    assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
+    assert compatibility_with(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
 def test_in_flight_rows_of_another_schema_are_refused() -> None:
@@ -252,7 +254,7 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
     assert "it is unaligned, and its rows in flight belong to the former state of 'sums'" in problem
 
 
-def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
+def test_unnamed_partial_aggregates_must_not_change() -> None:
     named = StateSchema(keys=SUMS.keys, columns="`max(a)` double", windows=SUMS.windows, merged_by=("max",))
 
     [problem] = compatibility_of(SUMS, named).problems
@@ -260,25 +262,25 @@ def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
     assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
-def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
+def test_differences_outside_the_schema_are_not_schema_changes() -> None:
     [problem] = compatibility_of(SUMS, SUMS).problems
 
     assert "it was window(a) and is now window(b)" in problem
 
 
-def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:
+def test_keys_can_be_renamed_if_the_state_has_the_same_structure() -> None:
     same = OperatorRef(uid="sums", fingerprint="window(a)")
     before = replace_operator(GRAPH, "sums", state_schema=SUMS, ref=same)
     after = replace_operator(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
 
-    assert compared(after, orders_checkpoint(of=before)).problems == ()
+    assert compatibility_with(after, orders_checkpoint(of=before)).problems == ()
 
 
 def test_a_changed_maximum_parallelism_is_refused() -> None:
     source, sums = GRAPH.vertices
     configured = replace(sums, max_parallelism=64, is_max_parallelism_configured=True)
 
-    compatibility = compared(replace(GRAPH, vertices=(source, configured)))
+    compatibility = compatibility_with(replace(GRAPH, vertices=(source, configured)))
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
     assert "ran with the maximum parallelism 128, but the job sets it to 64" in compatibility.problems[0]
@@ -287,13 +289,15 @@ def test_a_changed_maximum_parallelism_is_refused() -> None:
 def test_a_savepoint_of_another_job_names_that_job() -> None:
     other = graph_with_uids(vertex("clicks"))
 
-    [problem] = compared(other).problems
+    [problem] = compatibility_with(other).problems
 
     assert "None of its state belongs to an operator of this job; it was written by job 'orders'." in problem
 
 
 def test_an_operator_without_a_name_is_reported_by_id() -> None:
-    [problem] = compared(graph_with_uids(vertex("source")), replace(orders_checkpoint(), operators=())).problems
+    [problem] = compatibility_with(
+        graph_with_uids(vertex("source")), replace(orders_checkpoint(), operators=())
+    ).problems
 
     assert f"an operator with the id {operator_id('sums')}" in problem
 
@@ -302,8 +306,8 @@ def test_an_operator_without_a_uid_is_reported_by_name() -> None:
     of_the_structure = operator_id("another")
     without_uid = replace_operator(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
 
-    compatibility = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
-    lost = compared(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))
+    compatibility = compatibility_with(without_uid, orders_checkpoint(entry("another"), of=without_uid))
+    lost = compatibility_with(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))
 
     assert [(each.uid, each.name) for each in compatibility.operators] == [
         ("source", "source"),
@@ -324,6 +328,6 @@ def test_changed_session_settings_are_reported_with_both_values() -> None:
     same = replace(GRAPH, session_settings=settings("UTC", "TRUE"))
     other = replace(GRAPH, session_settings=settings("Asia/Tokyo", "true"))
 
-    assert compared(same, checkpoint).settings == ()
-    assert compared(other, checkpoint).settings == ("spark.sql.session.timeZone was UTC, is Asia/Tokyo",)
-    assert compared(other, of_old).settings == ()
+    assert compatibility_with(same, checkpoint).settings == ()
+    assert compatibility_with(other, checkpoint).settings == ("spark.sql.session.timeZone was UTC, is Asia/Tokyo",)
+    assert compatibility_with(other, of_old).settings == ()

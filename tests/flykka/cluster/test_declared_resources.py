@@ -1,4 +1,4 @@
-"""A cluster of TaskManagers with declared resources cuts slots of the sizes that jobs request, and reports them."""
+"""TaskManagers with declared resources allocate slots of the sizes that jobs request, and report them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def task_manager_info(system: SeededSystem) -> TaskManagerInfo:
     return own
 
 
-def test_slots_are_cut_from_the_resources_of_the_task_manager(tmp_path: Path) -> None:
+def test_slots_are_allocated_from_the_resources_of_the_task_manager(tmp_path: Path) -> None:
     system = SeededSystem(3)
     settings = ClusterSettings(slots_per_task_manager=2, resources=RESOURCES)
     asking = replace(vertex("parse", 3), resources=ResourceSpec(cpu_millis=500, heap_mib=100, managed_mib=20))
@@ -39,7 +39,7 @@ def test_slots_are_cut_from_the_resources_of_the_task_manager(tmp_path: Path) ->
     total = RESOURCES.slots_total
     left = ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=340)
     name = running.task_manager
-    # No slot of the default size fits beside them.
+    # No further slot of the default size fits.
     assert running == TaskManagerInfo(task_manager=name, slots=5, free=0, total=total, remaining=left)
 
 
@@ -53,9 +53,9 @@ def test_a_task_manager_reports_its_total_and_free_resources() -> None:
         network_memory_bytes=100 * MIB,
     )
 
-    told = task_manager(own, 4, 0)
+    response = task_manager(own, 4, 0)
 
-    assert told["totalResource"] == {
+    assert response["totalResource"] == {
         "cpuCores": 2.0,
         "taskHeapMemory": 500,
         "taskOffHeapMemory": 0,
@@ -63,6 +63,6 @@ def test_a_task_manager_reports_its_total_and_free_resources() -> None:
         "networkMemory": 100,
         "extendedResources": {},
     }
-    assert (told["freeResource"]["cpuCores"], told["freeResource"]["managedMemory"]) == (0.5, 340)
-    assert told["memoryConfiguration"]["totalFlinkMemory"] == 1_000 * MIB
-    assert told["memoryConfiguration"]["managedMemory"] == told["hardware"]["managedMemory"] == 400 * MIB
+    assert (response["freeResource"]["cpuCores"], response["freeResource"]["managedMemory"]) == (0.5, 340)
+    assert response["memoryConfiguration"]["totalFlinkMemory"] == 1_000 * MIB
+    assert response["memoryConfiguration"]["managedMemory"] == response["hardware"]["managedMemory"] == 400 * MIB

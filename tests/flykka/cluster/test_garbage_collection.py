@@ -1,4 +1,4 @@
-"""Garbage collection is rarer while a cluster runs, and as before once it has ended."""
+"""Garbage collection is rarer while a cluster runs, and has the former frequency after the cluster has ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_custom_gc_threshold_is_not_changed(chosen: tuple[int, int, int]) -> N
     assert (meanwhile, gc.get_threshold()) == (chosen, chosen)
 
 
-def test_a_gc_threshold_changed_meanwhile_is_preserved() -> None:
+def test_a_gc_threshold_changed_while_a_cluster_runs_is_preserved() -> None:
     raise_gc_threshold()
     gc.set_threshold(1_000, 5, 5)
 

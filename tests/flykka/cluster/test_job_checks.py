@@ -36,7 +36,7 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
         ),
     ],
 )
-def test_a_job_that_fits_nowhere_is_refused_with_the_figures(graph: JobGraph, refusal: str) -> None:
+def test_a_job_that_fits_no_task_manager_is_refused_with_the_figures(graph: JobGraph, refusal: str) -> None:
     with pytest.raises(InsufficientResourcesError, match=refusal):
         check_job(graph, TWO_CORES, slots=2)
 
@@ -53,7 +53,7 @@ def test_tasks_of_a_batch_job_may_run_one_after_another() -> None:
     check_job(replace(graph, job_type=JobType.BATCH), TWO_CORES, slots=2)
 
 
-def test_slots_smaller_than_an_equal_share_allow_more_of_them() -> None:
+def test_slots_smaller_than_the_default_allow_more_slots() -> None:
     resources = TaskManagerResources(cpu_millis=2_000)
 
     check_job(graph_of(asking("parse", 500, parallelism=4)), replace(TWO_CORES, resources=resources), slots=2)

@@ -1,4 +1,4 @@
-"""A cluster on one thread, with a data plane that never answers: starts, losses, replacements and shutdown."""
+"""A cluster on one thread, with a data plane that never replies: starts, losses, replacements and shutdown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.actors.peer import PeerActor
 
 
 class SilentDataPlane(ScriptedDataPlane):
-    """Its bridges accept every command and answer nothing: a job on it starts, and never ends."""
+    """A data plane whose bridges accept every command and never reply: a job on it starts, and never ends."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(PeerActor, [])
@@ -90,7 +90,7 @@ def test_a_cluster_that_was_shut_down_refuses_jobs(
         cluster.submit(job_without_restart(tmp_path))
 
 
-def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
+def test_an_adopted_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
     trace = tmp_path / "run.trace"
 
     with pytest.raises(ClusterError, match="give that system a recorder"):
@@ -117,7 +117,7 @@ def test_only_a_living_task_manager_can_be_killed(
         cluster.kill_task_manager(name)
 
 
-def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
+def test_a_job_without_restarts_fails_if_its_task_manager_is_lost(
     start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, slots_per_task_manager=1))
@@ -131,7 +131,7 @@ def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
         client.wait(timeout=60)
 
 
-def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
+def test_a_job_that_needs_more_slots_than_exist_is_not_submitted(
     start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
@@ -167,7 +167,7 @@ def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
         (4, "job 'job' needs 14 network buffers, and the cluster has 8"),
     ],
 )
-def test_a_job_that_never_fits_into_the_network_buffers_is_not_submitted(
+def test_a_job_that_never_fits_the_network_buffers_is_not_submitted(
     network_buffers: int, refusal: str, tmp_path: Path
 ) -> None:
     graph = graph_of(
@@ -191,7 +191,7 @@ def test_the_default_number_of_slots_is_the_required_one(task_managers: int, nee
     assert replace(settings, slots_per_task_manager=8).with_slots_for(needed).slots_per_task_manager == 8
 
 
-def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
+def test_a_cluster_shutdown_leaves_no_actor_and_no_data(
     start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster()
@@ -224,7 +224,7 @@ def test_a_shutdown_completes_archives_in_progress() -> None:
         cluster.system.coordinated_shutdown.add_task(BEFORE_SERVICE_UNBIND, "begun", shuts_down.set)
 
         def fails(operation: Operation, path: str) -> bool:
-            # A system without pending messages would have terminated long before.
+            # A system without pending messages would already have terminated.
             return not shuts_down.wait(timeout=10) or cluster.system.terminated.ended_within(0.2)
 
         storage.fails = fails

@@ -1,4 +1,4 @@
-"""The long-lived actors of a cluster are Pykka's threading actors; the many small ones share a pool."""
+"""The long-lived actors of a cluster are Pykka's threading actors; the many short-lived actors share a pool."""
 
 from __future__ import annotations
 

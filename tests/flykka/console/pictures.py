@@ -1,4 +1,4 @@
-"""Job details with defaults, and renderings for a terminal that does not exist."""
+"""Job details with default values, and rendering for a simulated terminal."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def completed_statistics(number: int) -> CheckpointStatistics:
 
 
 def rendered_lines(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
-    """The lines without colours and trailing spaces."""
+    """Return the lines without colours and trailing spaces."""
 
     class Nowhere(StringIO):
-        # A StringIO has no encoding that could be set.
+        # The encoding of a StringIO cannot be set.
         @property
         def encoding(self) -> str:  # type: ignore[override]
             return encoding

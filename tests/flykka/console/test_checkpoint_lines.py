@@ -1,4 +1,4 @@
-"""The successful checkpoints of a whole day are summarized in a few lines."""
+"""The successful checkpoints of a whole day are summarised in a few lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SIZE = "2.0 KiB, 512 B of it new"
 
 def every(interval_ms: int, count: int) -> list[CheckpointLine]:
     lines = CheckpointLines()
-    told = (lines.completed(checkpoint_completed(number, number * interval_ms)) for number in range(1, count + 1))
-    return [line for line in told if line is not None]
+    printed = (lines.completed(checkpoint_completed(number, number * interval_ms)) for number in range(1, count + 1))
+    return [line for line in printed if line is not None]
 
 
 def test_the_intervals_between_lines_double_from_one_minute() -> None:
@@ -35,7 +35,7 @@ def test_a_day_of_checkpoints_prints_about_thirty_lines() -> None:
     assert max(pauses) == LONGEST_PAUSE_MS
 
 
-def test_checkpoints_rarer_than_their_lines_have_a_line_each() -> None:
+def test_checkpoints_rarer_than_the_line_interval_have_one_line_each() -> None:
     lines = every(2 * LONGEST_PAUSE_MS, count=3)
 
     assert [line.text.partition(" in ")[0] for line in lines] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
@@ -56,9 +56,9 @@ def test_another_event_flushes_pending_checkpoints_and_restarts_the_intervals() 
     lines.completed(checkpoint_completed(1, 0))
     lines.completed(checkpoint_completed(2, 10))
 
-    told = [lines.interrupted(), lines.interrupted(), lines.completed(checkpoint_completed(3, 20))]
+    printed = [lines.interrupted(), lines.interrupted(), lines.completed(checkpoint_completed(3, 20))]
 
-    assert told == [
+    assert printed == [
         CheckpointLine(10, f"checkpoint 2 completed in 58 ms: {SIZE}"),
         None,
         CheckpointLine(20, f"checkpoint 3 completed in 58 ms: {SIZE}"),

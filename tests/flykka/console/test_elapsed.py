@@ -17,12 +17,12 @@ class _Terminal(StringIO):
 
 
 def clock(*seconds: float) -> Callable[[], float]:
-    """Returns these values in turn, and then the last one for ever."""
+    """Return a clock that returns these values in turn, and then the last one for ever."""
     shown = list(seconds)
     return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
 
 
-def test_plain_output_has_a_line_at_the_beginning_and_the_end() -> None:
+def test_plain_output_has_a_first_and_a_last_line() -> None:
     file = StringIO()
 
     with elapsed(RichConsole(file=file), "starting Spark", "Spark is up", clock(100.0, 104.23)):
@@ -32,7 +32,7 @@ def test_plain_output_has_a_line_at_the_beginning_and_the_end() -> None:
     assert file.getvalue() == "starting Spark\nSpark is up after 4.2 s\n"
 
 
-def test_a_terminal_shows_counted_seconds_in_a_temporary_line() -> None:
+def test_a_terminal_counts_seconds_in_a_temporary_line() -> None:
     file = _Terminal()
     output = RichConsole(file=file, force_terminal=True, color_system=None, width=60)
 

@@ -31,7 +31,7 @@ JOB = JobId("job")
 
 
 def console_output(messages: Sequence[Message], *, terminal: bool) -> str:
-    """The output on a terminal of 40 columns, or in a file."""
+    """Return the output on a terminal of 40 columns, or in a file."""
     out = StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
     output = RichConsole(file=out, force_terminal=terminal, color_system=colours, no_color=not terminal, width=40)
@@ -82,7 +82,7 @@ def test_a_restart_is_printed_with_the_first_line_of_its_reason() -> None:
     assert lines(messages) == ["   0.00 s  job RESTARTING: SomeError: a worker died"]
 
 
-def test_one_cause_is_printed_once() -> None:
+def test_one_cause_is_printed_only_once() -> None:
     cause = SerializedThrowable(type_name="SlotLostError", message="task-manager-2 has ended")
     statuses = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING)
     causes = (cause, cause, None, cause)
@@ -120,37 +120,37 @@ def test_a_repeated_failure_is_printed_once_and_counted_at_growing_intervals() -
     )
     messages = [message for at in range(52) for message in failed_and_restored(at * 1_000, cause)]
 
-    told = lines(messages)
+    printed = lines(messages)
 
-    assert told[:5] == [
+    assert printed[:5] == [
         "   0.00 s  counts (1/1) failed on task-manager-1: ValueError: operator 'counts': no",
         '             File "app.py", line 7, in counts',
         "   0.00 s  restored from checkpoint 3",
         "   1.00 s  counts (1/1) failed on task-manager-1: same failure, 2 times: ValueError: operator 'counts': no",
         "   1.00 s  restored from checkpoint 3",
     ]
-    counted = [line.partition("same failure, ")[2].partition(":")[0] for line in told if "same failure" in line]
+    counted = [line.partition("same failure, ")[2].partition(":")[0] for line in printed if "same failure" in line]
     assert counted == ["2 times", "5 times", "10 times", "20 times", "50 times"]
-    assert len(told) == 3 + 2 * 5
+    assert len(printed) == 3 + 2 * 5
 
 
-def test_after_a_checkpoint_the_same_failure_is_printed_completely_again() -> None:
+def test_the_same_failure_after_a_checkpoint_is_printed_completely() -> None:
     cause = SerializedThrowable(type_name="ValueError", message="no")
     completed = CheckpointCompleted(
         job_id=JOB, checkpoint_id=4, duration_ms=3, size_bytes=0, incremental_bytes=0, path="/chk-4", timestamp_ms=0
     )
 
-    told = lines([*failed_and_restored(0, cause), completed, *failed_and_restored(0, cause)])
+    printed = lines([*failed_and_restored(0, cause), completed, *failed_and_restored(0, cause)])
 
-    assert not any("same failure" in line for line in told)
+    assert not any("same failure" in line for line in printed)
 
 
 def test_each_loss_of_a_task_manager_is_printed() -> None:
     lost = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
 
-    told = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
+    printed = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
 
-    assert len(told) == 8
+    assert len(printed) == 8
 
 
 def test_a_checkpoint_is_printed_with_its_duration_and_sizes() -> None:
@@ -198,14 +198,14 @@ def test_a_task_manager_is_printed_at_its_first_task_and_its_loss() -> None:
     ]
 
 
-def test_a_line_is_neither_cut_nor_marked_up_nor_wrapped() -> None:
+def test_a_line_is_neither_truncated_nor_wrapped_nor_parsed_as_markup() -> None:
     reason = "[red]see /tmp/[1]:[/red] " + "a very long reason " * 20 + "end"
     lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason=reason, timestamp_ms=0)
 
     assert lines([lost]) == [f"   0.00 s  task-manager-1 lost: {reason}"]
 
 
-def test_failures_are_red_losses_yellow_and_completed_checkpoints_green_on_terminals() -> None:
+def test_lines_have_the_colours_of_their_severity_on_terminals() -> None:
     lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="killed", timestamp_ms=0)
     failing = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
     completed = CheckpointCompleted(
@@ -221,23 +221,23 @@ def test_failures_are_red_losses_yellow_and_completed_checkpoints_green_on_termi
     ]
 
 
-def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_without_its_own_console_prints_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     Console()(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
 
 
-def test_a_failed_checkpoint_is_printed_with_its_cause_and_repetitions_are_counted() -> None:
+def test_a_failed_checkpoint_is_printed_with_its_cause_and_repetitions_counted() -> None:
     cause = SerializedThrowable(type_name="DiskFullError", message="No space left on device")
 
-    def failed(times: int) -> CheckpointAborted:
+    def failed_checkpoint(times: int) -> CheckpointAborted:
         reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
         failure = CheckpointFailure(
             reason=reason, cause=cause, task_name="sink (1/1)", task_manager="tm-1", times=times, since_ms=0
         )
         return CheckpointAborted(job_id=JOB, checkpoint_id=times, reason=reason, timestamp_ms=0, failure=failure)
 
-    shown = lines([failed(times) for times in range(1, 13)])
+    shown = lines([failed_checkpoint(times) for times in range(1, 13)])
 
     text = "aborted: CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on tm-1: DiskFullError: No space left on device"
     assert shown[0] == f"   0.00 s  checkpoint 1 {text}"

@@ -43,7 +43,7 @@ def test_lines_of_concurrent_jobs_have_the_name_of_their_job() -> None:
     with one_job() as first, one_job() as second:
         console = JobConsole(RichConsole(file=out), kept_checkpoint)
         console.show(first.client)
-        # The same name on another cluster: only the fact that a console runs already matters.
+        # The name is the same as on another cluster: it only matters that a console already runs.
         console.show(second.client)
 
         second.publish(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))

@@ -40,12 +40,12 @@ ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
 
 
 def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
-    """The lines between the header and the checkpoints."""
+    """Return the lines between the header and the checkpoints."""
     return rendered_lines(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
 
 
 def column_titles(line: str) -> str:
-    """The titles of columns, separated by single spaces."""
+    """Return the titles of columns, separated by single spaces."""
     return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 
@@ -100,7 +100,7 @@ def test_the_header_names_the_source_that_holds_back_event_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "encoding", "told"),
+    ("rates", "encoding", "rate"),
     [
         ((0.0, 800.0, None, 1_600.0, 1.0, 9_000.0), "utf-8", "  rows/s ▁▅ █▂ at most 1,600"),
         ((5_000.0, *[100.0] * 20, 0.0), "utf-8", f"  rows/s {'█' * 20} at most 100"),
@@ -110,11 +110,11 @@ def test_the_header_names_the_source_that_holds_back_event_time() -> None:
     ids=["with a gap", "the last twenty bytes", "nothing read", "unencodable characters"],
 )
 def test_the_header_ends_with_the_recent_read_rate_of_sources(
-    rates: tuple[float | None, ...], encoding: str, told: str
+    rates: tuple[float | None, ...], encoding: str, rate: str
 ) -> None:
     reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
 
-    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
+    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{rate}"
 
 
 def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:
@@ -144,7 +144,7 @@ def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:
         (20, "tasks"),
     ],
 )
-def test_the_whole_name_and_the_most_important_figures_have_priority(width: int, titles: str) -> None:
+def test_the_complete_name_and_the_most_important_figures_take_precedence(width: int, titles: str) -> None:
     long = replace(BUSY, name="delays per origin and hour -> Sink: b")
 
     heading, *lines = vertex_lines(long, width=width)
@@ -154,7 +154,7 @@ def test_the_whole_name_and_the_most_important_figures_have_priority(width: int,
     assert len(lines) == (1 if titles.startswith("vertex") else 2)
 
 
-def test_name_and_figures_have_separate_lines_if_too_wide_for_one() -> None:
+def test_name_and_figures_are_on_separate_lines_if_too_wide_for_one() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     assert vertex_lines(long, VERTEX, width=80) == [
@@ -166,7 +166,7 @@ def test_name_and_figures_have_separate_lines_if_too_wide_for_one() -> None:
     ]
 
 
-def test_names_are_cut_if_the_terminal_is_narrow_and_low() -> None:
+def test_names_are_truncated_if_the_terminal_is_narrow_and_low() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     heading, *lines = vertex_lines(*[long] * 8, width=80, height=24)
@@ -182,7 +182,7 @@ def test_jobs_that_share_the_terminal_share_its_height() -> None:
     assert [len(rendered_lines(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
 
 
-def test_batches_queued_before_and_after_a_vertex_are_shown_if_wide() -> None:
+def test_queue_sizes_are_shown_on_wide_terminals() -> None:
     waiting = replace(BUSY, input_queue_length=3, output_queue_length=12)
 
     assert cells(waiting, width=200)["queued"] == "3|12"
@@ -196,7 +196,7 @@ def test_latency_has_a_column_if_it_is_tracked() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
-def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     busy = replace(
         DETAILS,
         vertices=(replace(BUSY, name="a name that is longer than any terminal " * 10),),

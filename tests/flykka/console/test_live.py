@@ -48,7 +48,7 @@ def test_a_job_is_drawn_at_once(screen: LiveScreen, terminal: RichConsole) -> No
     assert "first  RUNNING" in terminal_text(terminal)
 
 
-def test_a_job_is_drawn_with_its_long_spark_work(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_a_job_is_drawn_with_its_long_running_spark_work(screen: LiveScreen, terminal: RichConsole) -> None:
     opening = WorkProgress(piece=1, what="opening", age_ms=7_000, tasks=8, tasks_done=3)
 
     screen.show(first, lambda: (opening,))
@@ -116,11 +116,11 @@ def test_a_screen_can_show_another_job_after_its_last_one(screen: LiveScreen, te
 
 
 @pytest.mark.parametrize(("term", "live"), [("xterm-256color", True), ("dumb", False)])
-def test_a_terminal_can_be_live_unless_it_is_a_dumb_one(term: str, live: bool) -> None:
+def test_every_terminal_except_a_dumb_one_can_be_live(term: str, live: bool) -> None:
     ours, theirs = os.openpty()
     with os.fdopen(ours), os.fdopen(theirs, "w") as terminal:
         assert can_be_live(RichConsole(file=terminal, _environ={"TERM": term})) is live
 
 
-def test_a_file_cannot_be_live_even_with_forced_colours() -> None:
+def test_a_file_is_not_live_even_with_forced_colours() -> None:
     assert not can_be_live(RichConsole(file=StringIO(), _environ={"FORCE_COLOR": "1", "TERM": "xterm"}))

@@ -22,7 +22,7 @@ def test_the_oldest_work_is_shown_first() -> None:
     assert work.seen() == (OLD, YOUNG)
 
 
-def test_after_the_end_of_spark_no_work_is_shown() -> None:
+def test_no_work_is_shown_after_the_end_of_spark() -> None:
     answers = [(OLD,)]
     work = LongWork(lambda: answers.pop())
 
@@ -34,7 +34,7 @@ def test_after_the_end_of_spark_no_work_is_shown() -> None:
     assert work.seen() == ()
 
 
-def test_spark_is_polled_outside_of_the_drawing_thread() -> None:
+def test_spark_is_polled_outside_the_drawing_thread() -> None:
     looks: list[int] = []
     looked_twice, may_answer = Event(), Event()
 

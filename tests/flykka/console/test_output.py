@@ -1,4 +1,6 @@
-"""The reader of the output may close it early, a terminal may disappear or lack a character: the jobs continue."""
+"""Jobs continue if the reader of the output closes it early, if a terminal disappears, or if a character cannot be
+encoded.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ raise SystemExit(7)
 
 
 def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
-    """A program that prints many lines, once it has read a line."""
+    """Start a program that prints many lines after it has read a line."""
     words = [sys.executable, *options, "-c", TALKATIVE, argument]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-u",)], ids=["buffered", "unbuffered"])
-def test_a_program_continues_when_its_reader_has_left(options: tuple[str, ...]) -> None:
+def test_a_program_continues_after_its_reader_has_left(options: tuple[str, ...]) -> None:
     program = talkative(*options, output=subprocess.PIPE, error=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.close()
@@ -46,7 +48,7 @@ def test_a_program_continues_when_its_reader_has_left(options: tuple[str, ...]) 
 
 
 @pytest.mark.slow
-def test_a_program_continues_when_its_terminal_has_gone() -> None:
+def test_a_program_continues_after_its_terminal_has_disappeared() -> None:
     ours, theirs = os.openpty()
     program = talkative(output=theirs, error=theirs)
     os.close(theirs)
@@ -96,7 +98,7 @@ def test_a_program_continues_when_the_disk_is_full() -> None:
     assert program.returncode == 7
 
 
-def test_a_character_missing_in_the_encoding_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unencodable_character_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
 

@@ -37,7 +37,7 @@ def rescale(
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("outcome", "line"),
     [
         (rescale(Trigger.UPDATE_REQUIREMENT, Reason.SUCCEEDED, 1, 3), "rescaled: sums 1 -> 3"),
         (rescale(Trigger.INITIAL_SCHEDULE, Reason.SUCCEEDED, None, 2), "rescaled: sums 2 of 4"),
@@ -52,5 +52,5 @@ def rescale(
         (rescale(Trigger.INITIAL_SCHEDULE, Reason.EXCEPTION_OCCURRED, None, 0, "0 came"), "not rescaled: 0 came"),
     ],
 )
-def test_the_outcome_of_a_rescale_is_one_line(told: Rescale, line: str | None) -> None:
-    assert rescale_text(told) == line
+def test_the_outcome_of_a_rescale_is_one_line(outcome: Rescale, line: str | None) -> None:
+    assert rescale_text(outcome) == line

@@ -55,7 +55,7 @@ def test_unpublished_rows_are_distinguished_from_published_ones() -> None:
     assert "  written      336 rows to 'delays'; 40 more were staged and not published" in lines
 
 
-def test_after_a_restart_published_rows_are_a_lower_bound() -> None:
+def test_after_a_restart_the_count_of_published_rows_is_a_lower_bound() -> None:
     lines = summary(replace(FINISHED, number_of_restarts=1))
 
     assert "  written      at least 19,486 rows to 'delays' and 'archive'" in lines
@@ -79,7 +79,7 @@ def root_failure(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTA
     )
 
 
-def test_failures_are_listed_with_their_handling_and_repeated_reads() -> None:
+def test_failures_are_listed_with_their_handling_and_reread_rows() -> None:
     lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(root_failure(),), number_of_restarts=1))
 
     assert lines[1].endswith(" (rows read again after a restart are counted again)")
@@ -105,7 +105,7 @@ def test_only_the_last_of_many_failures_are_listed() -> None:
     assert lines[-16] == "  restarts     90"
 
 
-def test_additional_lines_are_neither_wrapped_nor_marked_up() -> None:
+def test_additional_lines_are_neither_wrapped_nor_parsed_as_markup() -> None:
     path = "/a/[red]/very/long/path/to/a/checkpoint/of/this/job/chk-4"
 
     assert summary(FINISHED, ("kept", path))[-1] == f"  kept         {path}"

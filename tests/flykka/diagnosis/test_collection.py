@@ -1,4 +1,4 @@
-"""`flykka why` on a whole cluster in virtual time: working, waiting, and with a stuck actor."""
+"""`flykka why` on a whole cluster in virtual time: with working, waiting and stuck actors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HangingSnapshots(SlowEngine):
 
 
 class HangingNames(SlowNames):
-    """A data plane whose sinks never finish a snapshot."""
+    """A data plane whose sinks never complete a snapshot."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
         kind = HangingSnapshots if descriptor.inputs else SlowEngine
@@ -73,7 +73,7 @@ def test_a_snapshot_that_never_completes_is_named(system: SeededSystem, tmp_path
     assert "writes its snapshot for checkpoint 1" in explanation.answer
 
 
-def test_a_job_without_slots_is_explained_with_their_number(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_job_without_slots_is_explained_with_the_number_of_slots(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames(), parallelism=5)
     stage.run(seconds=2)
 

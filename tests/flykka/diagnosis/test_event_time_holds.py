@@ -1,4 +1,4 @@
-"""`flykka why` names the source or partition that holds event time back."""
+"""`flykka why` names the source or partition that holds back event time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task
             "waits at 1970-01-01 01:00:00 for source (1/1): no row for 20 s",
         ),
         (
-            # The one that is further back counts, and it is not idle.
+            # The source that is further back counts, and it is not idle.
             [
                 EventTimeHold(subtask=0, since_ms=NOW - 20_000, watermark_ms=3_600_000),
                 EventTimeHold(subtask=0, since_ms=NOW, watermark_ms=1_800_000),
@@ -31,7 +31,7 @@ from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task
         ),
     ],
 )
-def test_the_source_and_partition_that_hold_event_time_back_are_named(
+def test_the_source_and_partition_that_hold_back_event_time_are_named(
     holds: list[EventTimeHold], event_time: str | None
 ) -> None:
     tasks = [task(name, held_back_by=hold) for name, hold in zip((SOURCE, WINDOW_1), holds, strict=False)]

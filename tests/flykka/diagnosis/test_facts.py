@@ -28,7 +28,7 @@ def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
     )
 
 
-def test_rows_that_others_retain_for_a_source_are_shown() -> None:
+def test_data_that_an_external_system_retains_for_a_source_is_shown() -> None:
     retained = ("the replication slot 'orders' keeps 12 MB of the server's log",)
 
     assert dict(diagnose(answers(job=job(retained=retained))).facts)["retained"] == retained[0]

@@ -1,4 +1,4 @@
-"""Every kind of wait has its sentence: a table of answers and of the conclusions from them."""
+"""Every kind of wait has its sentence: a table of replies and of the conclusions from them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NO_CHECKPOINT = details(
 )
 
 TABLE: list[tuple[str, ActorReports, str]] = [
-    # The job has ended, has no leader, or no actor answers.
+    # The job has ended, has no leader, or no actor replies.
     (
         "finished",
         answers(job=None, details=details(JobStatus.FINISHED)),
@@ -118,7 +118,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         answers(job=None, leadership=led(job="is being accepted: its graph is being checked and stored")),
         "job 'prices' is being accepted: its graph is being checked and stored",
     ),
-    # It starts, restarts or ends.
+    # The job starts, restarts or ends.
     ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not started"),
     (
         "restarting",
@@ -176,7 +176,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         answers(job=job(waits_for_end=NOW - 3_000)),
         "all tasks of job 'prices' have finished, and their output is being finalized for 3 s",
     ),
-    # Its tasks do not run yet.
+    # The job's tasks are not running yet.
     (
         "slots",
         waiting_for_slots(slots=SLOTS),
@@ -215,7 +215,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "the CheckpointCoordinator is stuck: it has not answered for 2 s and is handling TriggerCheckpoint,"
         " 14 messages waiting",
     ),
-    # A checkpoint waits.
+    # A checkpoint is waiting.
     (
         "hanging-stage",
         answers(
@@ -281,7 +281,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         answers(checkpoints=pending(phase="metadata")),
         "checkpoint 7 of job 'prices' waits for its metadata for 41 s",
     ),
-    # It works, or has nothing to do.
+    # The job works, or has nothing to do.
     (
         "young-checkpoint",
         answers(task(WINDOW_2, stages=at_stage(since_ms=NOW - 200)), checkpoints=pending(WINDOW_2, since_ms=NOW - 100)),
@@ -318,12 +318,12 @@ TABLE: list[tuple[str, ActorReports, str]] = [
 
 
 @pytest.mark.parametrize(("given", "answer"), [case[1:] for case in TABLE], ids=[case[0] for case in TABLE])
-def test_the_first_line_is_the_answer(given: ActorReports, answer: str) -> None:
+def test_the_first_line_contains_the_conclusion(given: ActorReports, answer: str) -> None:
     assert diagnose(given).answer == answer
 
 
 @pytest.mark.parametrize("given", [case[1] for case in TABLE], ids=[case[0] for case in TABLE])
-def test_an_explanation_is_text_of_one_screen_and_html(given: ActorReports) -> None:
+def test_an_explanation_is_rendered_as_one_screen_of_text_and_as_html(given: ActorReports) -> None:
     why = diagnose(given)
 
     assert str(why).splitlines()[0] == why.answer
@@ -340,14 +340,14 @@ def test_a_successful_job_mentions_no_failure(status: JobStatus) -> None:
 
 
 def test_a_mutual_wait_is_explained_without_an_endless_loop() -> None:
-    # Reports from different moments may contradict each other like this.
+    # Reports from different moments may contradict each other in this way.
     full = task(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 
     assert "its output is full: window (2/2) takes no more" in diagnose(answers(full, reader)).answer
 
 
-def test_of_ten_thousand_attempts_only_informative_ones_are_shown() -> None:
+def test_only_informative_attempts_of_ten_thousand_are_shown() -> None:
     many = tuple(
         replace(attempt(WINDOW_1), attempt=attempt_id(JOB, JobVertexId("window"), n, 0), name=f"window ({n + 1})")
         for n in range(9_999)
@@ -383,7 +383,7 @@ def test_facts_are_listed_with_their_labels() -> None:
         (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: as much as it reads in a second"),
     ],
 )
-def test_the_backlog_of_a_source_is_stated_with_its_batch_size(
+def test_the_backlog_of_a_source_is_shown_with_its_batch_size(
     unread: int, limit: int | None, backlog: str | None
 ) -> None:
     reading = task(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)

@@ -1,4 +1,4 @@
-"""The exception history of a job, as a reader sees it."""
+"""The exception history of a job as it is displayed."""
 
 from __future__ import annotations
 

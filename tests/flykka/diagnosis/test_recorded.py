@@ -1,4 +1,4 @@
-"""A recorded run is explained like a live one: at its end, after a turn, and for one job of several."""
+"""A recorded run is explained like a live run: at its end, after a turn, and for one job of several."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    """A job of the slow cluster, run for thirty seconds, in which it finishes."""
+    """The trace of a job in the slow cluster, which finishes within thirty seconds."""
     folder = tmp_path_factory.mktemp("recorded")
     with SeededSystem(3, recorder=TraceRecorder(folder / "run.trace")) as system:
         stage = WholeCluster(system, folder / "checkpoints", SlowNames())
@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """The turn in which the tenth stage has finished."""
+    """Return the turn in which the tenth stage finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 
@@ -42,7 +42,7 @@ def test_an_ended_run_is_reported_as_ended(trace: TraceReader) -> None:
     assert diagnose_recorded(trace).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
-def test_after_a_turn_the_explanation_names_the_wait_of_the_job(trace: TraceReader) -> None:
+def test_the_explanation_after_a_turn_names_what_the_job_waits_for(trace: TraceReader) -> None:
     why = diagnose_recorded(trace, a_turn_of_a_stage(trace))
 
     assert "source" in why.answer or "sink" in why.answer

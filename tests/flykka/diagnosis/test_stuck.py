@@ -1,4 +1,4 @@
-"""With threads: an actor stuck in its turn does not delay the answer, and the answer names it."""
+"""On real threads, an actor that is stuck in its turn does not delay the response, and the response names the actor."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.actors.whole_cluster import Names
 pytestmark = pytest.mark.slow
 
 PATIENCE = 30.0
-"""Seconds that a test waits for something it has triggered."""
+"""The number of seconds that a test waits for an effect that it has triggered."""
 
 
 class StuckNames(Names):
-    """Makes the sink's task wait, in its turn, until the gate opens."""
+    """Makes the sink's task wait in its turn until the gate opens."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""At most one attempt of a subtask runs, and reports of dead attempts change nothing."""
+"""At most one attempt of a subtask runs, and reports of ended attempts have no effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def submit(number: int = 0, restored_id: int | None = None) -> tuple[Ref, Messag
     return TASK_MANAGER, LeaderSessionMessage(leader_session_id=LeaderSessionId("session"), message=submitted)
 
 
-def moved(state: ExecutionState, number: int = 0) -> tuple[Ref, Message]:
+def state_change(state: ExecutionState, number: int = 0) -> tuple[Ref, Message]:
     return COORDINATOR, CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(0, number), state=state)
 
 
@@ -59,7 +59,7 @@ def state_report(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[R
 
 def test_an_attempt_may_follow_an_ended_one() -> None:
     failed = state_update(
-        ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), state_report(attempt(), ExecutionState.FAILED)
+        ExecutionState.FAILED, 0, state_change(ExecutionState.FAILED), state_report(attempt(), ExecutionState.FAILED)
     )
 
     assert (
@@ -74,8 +74,8 @@ def test_an_attempt_must_not_be_deployed_while_another_of_its_subtask_runs() -> 
     assert violations == ["job_map_0_1 is deployed while job_map_0_0 runs"]
 
 
-def test_attempt_numbers_must_grow() -> None:
-    ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
+def test_attempt_numbers_must_increase() -> None:
+    ended = turn(JOB_MASTER, DUE, state_change(ExecutionState.CANCELED, 1))
     violations = violations_of(
         AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1))
     )
@@ -83,8 +83,8 @@ def test_attempt_numbers_must_grow() -> None:
     assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
-def test_reports_of_an_ended_attempt_must_change_nothing() -> None:
-    ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED))
+def test_reports_of_an_ended_attempt_must_have_no_effect() -> None:
+    ended = turn(JOB_MASTER, DUE, state_change(ExecutionState.CANCELED))
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))
 

@@ -1,5 +1,5 @@
-"""A snapshot is a cut through the channels of all inputs: it contains everything before their barriers and nothing
-after.
+"""A snapshot is a cut through the channels of all inputs: it contains all data before their barriers and no data after
+them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
     assert run("r") == [f"checkpoint 1: l {lost}"]
 
 
-def test_data_in_the_state_must_not_be_in_flight_too() -> None:
+def test_data_in_the_state_must_not_also_be_in_flight() -> None:
     run = [
         chain_opened_turn(),
         receive_turn(LEFT, batch_ref("l"), process_batch("l")),

@@ -1,4 +1,4 @@
-"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest one."""
+"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest checkpoint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MAP = JobVertexId("map")
 
 
 def tasks(*subtasks: int, number: int = 0) -> Turn:
-    """The coordinator receives the attempts; they run."""
+    """Return the turn in which the coordinator receives these running attempts."""
     running = tuple(
         CoordinatedTask(
             attempt=attempt(subtask, number),
@@ -109,11 +109,11 @@ def completion_turn(checkpoint_id: int, cause: Message | None = None, to: Ref = 
         timestamp_ms=0,
     )
     cause = cause or MetadataWritten(checkpoint_id=checkpoint_id, path="")
-    told = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
-    return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, told))
+    notification = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
+    return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, notification))
 
 
-def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
+def abort(checkpoint_id: int, *, notified: Sequence[int] = (0,)) -> Turn:
     reason = CheckpointDeclineReason.EXPIRED
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
     notifications = tuple(
@@ -124,7 +124,7 @@ def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
             latest_completed_id=None,
             timestamp_ms=0,
         )
-        for subtask in told
+        for subtask in notified
     )
     together = TaskCheckpointMessages(messages=notifications)
     return turn(
@@ -177,7 +177,7 @@ def test_a_duplicate_acknowledgement_must_not_count_for_another_task() -> None:
     )
 
 
-def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
+def test_the_acknowledgement_of_an_ended_attempt_must_not_count() -> None:
     run = [
         tasks(0, 1, number=1),
         begin_turn(1),
@@ -232,14 +232,14 @@ def test_an_aborted_checkpoint_must_not_complete() -> None:
 def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
     begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
-    assert violations_of(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
+    assert violations_of(CheckpointMonitor(), *begun, abort(1, notified=[0, 1])) == []
     assert violations_of(CheckpointMonitor(), *begun, abort(1)) == [
         "checkpoint 1 is aborted, and job_map_1_0 is not notified"
     ]
 
 
 def test_an_abort_before_any_trigger_needs_no_notification() -> None:
-    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, notified=())) == []
 
 
 def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None:
@@ -249,7 +249,7 @@ def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None
     assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
-def test_checkpoint_ids_must_grow() -> None:
+def test_checkpoint_ids_must_increase() -> None:
     violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
     assert violations == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
@@ -330,11 +330,11 @@ def test_pending_checkpoints_end_with_their_coordinator() -> None:
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
-    """A coordinator of the job starts with the checkpoints in the store."""
+    """Return the turn in which a coordinator of the job starts with the checkpoints in the store."""
     return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
 
 
-def test_the_next_coordinator_restores_checkpoints_of_the_former() -> None:
+def test_the_next_coordinator_restores_checkpoints_of_the_previous_one() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
     recovered = [

@@ -1,4 +1,4 @@
-"""A sink publishes a checkpoint once per attempt: when it has completed, and never when it was aborted."""
+"""A sink publishes a checkpoint once per attempt: after it has completed, and never if it was aborted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No batch is sent without credit, and the batches of a channel arrive in order, without a gap."""
+"""No batch is sent without credit, and the batches of a channel arrive in order and without gaps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sends(*elements: Message) -> Turn:
     return turn(PRODUCER, DONE, *((TASK, each) for each in elements))
 
 
-def test_batches_within_credit_may_be_sent_and_events_are_free() -> None:
+def test_batches_within_credit_may_be_sent_and_events_need_no_credit() -> None:
     sent = sends(element(0), element(1), element(2, Watermark(timestamp_ms=1)))
 
     assert violations_of(ExchangeMonitor(), request_turn(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
@@ -114,7 +114,7 @@ def test_elements_after_a_cancel_or_before_any_request_are_ignored() -> None:
     assert violations_of(ExchangeMonitor(), *run) == []
 
 
-def test_a_task_manager_that_forwards_a_request_is_no_producer() -> None:
+def test_a_task_manager_that_forwards_a_request_is_not_a_producer() -> None:
     handed_on = turn(TASK_MANAGER, request(0), (PRODUCER, request(0)))
     sent = turn(TASK_MANAGER, DONE, (TASK, element(5)))
 

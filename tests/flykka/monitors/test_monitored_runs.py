@@ -1,4 +1,4 @@
-"""Monitors report the same on a live run and on its trace; on correct runs they report nothing."""
+"""Monitors report the same violations on a live run and on its trace, and none on correct runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
-    """The violations of the live run. The trace is in `run.trace`."""
+    """Run a job with a kill, write its trace to `run.trace`, and return the violations of the live run."""
     recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
         stage = WholeCluster(system, folder)
@@ -51,7 +51,7 @@ def test_a_suffix_of_a_correct_trace_violates_no_law(tmp_path: Path) -> None:
         assert list(check(records[begin:], all_monitors(is_whole=False))) == []
 
 
-def test_monitored_runs_are_recorded_as_without_monitors_including_ring_snapshots(tmp_path: Path) -> None:
+def test_monitors_do_not_change_the_recording_of_a_run(tmp_path: Path) -> None:
     run_with_a_kill(0, tmp_path, ring=100)
 
     assert {snapshot.ref.path for snapshot in TraceReader.open(tmp_path / "run.trace").snapshots()} >= {
@@ -59,7 +59,7 @@ def test_monitored_runs_are_recorded_as_without_monitors_including_ring_snapshot
     }
 
 
-def test_a_violation_is_found_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported_equally_live_and_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     acknowledge = PendingCheckpoint.acknowledge
 
     def for_all(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> object:

@@ -60,7 +60,7 @@ def test_an_attempt_must_not_fail_with_a_channel_order_error() -> None:
     ]
 
 
-def moved(status: JobStatus, now_ms: int) -> Turn:
+def status_turn(status: JobStatus, now_ms: int) -> Turn:
     change = JobStatusChanged(job_id=JOB, status=status, timestamp_ms=now_ms)
     return turn(JOB_MASTER, DONE, (CLIENT, change), now_ms=now_ms)
 
@@ -69,28 +69,31 @@ def pulse(now_ms: int) -> Turn:
     return turn(JOB_MASTER, HeartbeatDue(), now_ms=now_ms)
 
 
-def test_a_job_that_reads_makes_progress() -> None:
+def test_a_job_that_reads_data_makes_progress() -> None:
     reads = turn(TASK, DONE, (BRIDGE, ReadSplits(stage=1, splits=())), now_ms=1_500)
 
     assert (
-        violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500)) == []
+        violations_of(LivenessMonitor(1_000), status_turn(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500))
+        == []
     )
 
 
 def test_a_job_without_progress_for_too_long_is_stuck() -> None:
-    violations = violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
+    violations = violations_of(
+        LivenessMonitor(1_000), status_turn(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500)
+    )
 
     assert violations == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
 
 
 def test_an_ended_job_may_be_idle_for_ever() -> None:
-    run = [moved(JobStatus.RUNNING, 0), moved(JobStatus.FINISHED, 1), pulse(100_000)]
+    run = [status_turn(JobStatus.RUNNING, 0), status_turn(JobStatus.FINISHED, 1), pulse(100_000)]
 
     assert violations_of(LivenessMonitor(1_000), *run) == []
 
 
 def test_a_run_must_not_end_before_its_jobs() -> None:
     monitor = LivenessMonitor(1_000)
-    violations_of(monitor, moved(JobStatus.RUNNING, 0))
+    violations_of(monitor, status_turn(JobStatus.RUNNING, 0))
 
     assert [violation.text for violation in monitor.end()] == ["job job is RUNNING at the end of the run"]

@@ -1,4 +1,4 @@
-"""Messages under a session that their receiver knows to have ended are ignored."""
+"""Messages under a session whose end the receiver knows are ignored."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_messages_of_an_ended_session_are_not_handled(end: Turn) -> None:
     assert violations_of(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
 
 
-def test_a_new_registration_has_another_valid_session() -> None:
+def test_a_new_registration_has_a_new_valid_session() -> None:
     again = LeaderSessionId("again")
     fresh = AcknowledgeRegistration(
         leader_session_id=LEADER, heartbeat_interval_ms=1, heartbeat_timeout_ms=2, registration_session=again
@@ -101,7 +101,7 @@ def test_a_silent_job_master_stays_leader_for_reregistered_task_managers() -> No
     assert violations_of(SessionMonitor(), allocated, came_back, late) == []
 
 
-def test_an_ended_session_of_one_actor_stays_valid_for_others() -> None:
+def test_a_session_ended_at_one_actor_stays_valid_at_others() -> None:
     gone = turn(JOB_MASTER, Terminated(ref=TASK_MANAGER))
 
     assert violations_of(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
@@ -111,7 +111,9 @@ def test_an_ended_resource_manager_is_ignored_by_a_job_master() -> None:
     success: Message = JobMasterRegistrationSuccess(leader_session_id=REGISTRATION)
     registered = turn(RESOURCE_MANAGER, Terminated(ref=TASK_MANAGER), (JOB_MASTER, success))
     late = SlotRequestFailed(allocation_id=AllocationId("a"), reason="it is late")
-    told = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
+    handled = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
 
-    assert violations_of(SessionMonitor(), registered, told) == []
-    assert violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER
+    assert violations_of(SessionMonitor(), registered, handled) == []
+    assert (
+        violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), handled) == OVER
+    )

@@ -122,12 +122,12 @@ def test_a_late_listener_receives_the_current_states() -> None:
     running = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
     runs = ExecutionStateChanged(job_id=JOB, attempt=attempt(), task_name="map", state=E.RUNNING, timestamp_ms=0)
 
-    told = turn(JOB_MASTER, register, (CLIENT, running), (CLIENT, runs))
+    notifying = turn(JOB_MASTER, register, (CLIENT, running), (CLIENT, runs))
 
-    assert violations_of(StateMonitor(), told) == []
+    assert violations_of(StateMonitor(), notifying) == []
 
 
-def test_a_job_manager_reports_for_an_ended_job_master() -> None:
+def test_a_job_manager_may_report_for_an_ended_job_master() -> None:
     restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0)
 
     assert violations_of(StateMonitor(), turn(Ref("/user/job-manager", 1), DUE, (CLIENT, restarting))) == []

@@ -1,4 +1,6 @@
-"""A task's watermark never exceeds that of its slowest channel, and always reaches that of the data it has read."""
+"""A task's watermark never exceeds that of its slowest channel, and always reaches the watermark of the data that the
+task has read.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ RIGHT_AT_5 = receive_turn(RIGHT, Watermark(timestamp_ms=5))
 
 
 @pytest.mark.parametrize("said", [advanced(6), process_batch("b", 6)], ids=str)
-def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
+def test_a_task_must_not_be_ahead_of_its_slowest_input(said: Message) -> None:
     run = [OPENED, LEFT_AT_9, RIGHT_AT_5, receive_turn(LEFT, batch_ref("b"), said)]
 
     (text,) = violations_of(WatermarkMonitor(), *run)
@@ -64,7 +66,7 @@ def test_a_task_may_emit_the_minimum_of_its_inputs() -> None:
     assert violations_of(WatermarkMonitor(), *run) == []
 
 
-def test_a_task_must_not_lag_the_minimum_of_its_inputs() -> None:
+def test_a_task_must_not_lag_behind_the_minimum_of_its_inputs() -> None:
     run = [
         *(OPENED, LEFT_AT_9, RIGHT_AT_5),
         receive_turn(LEFT, batch_ref("l"), process_batch("l", 5)),
@@ -87,12 +89,12 @@ def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
         said = BufferResponse(
             partition_id=LEFT, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=9), backlog=0
         )
-        told = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
+        align = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
         return violations_of(
             WatermarkMonitor(),
             turn(TASK, ChainOpened()),
             turn(TASK, StageResult(stage=0), (TASK_MANAGER, said)),
-            turn(TASK, told, (BRIDGE, ReadSplits(stage=1, splits=()))),
+            turn(TASK, align, (BRIDGE, ReadSplits(stage=1, splits=()))),
         )
 
     assert run(9) == []
@@ -100,7 +102,7 @@ def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
 
 
 def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
-    """A task starts with a restored watermark."""
+    """Return turns in which a task starts with a restored watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
     deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))
@@ -120,7 +122,7 @@ def test_a_task_may_start_with_the_watermark_of_its_checkpoint() -> None:
     )
 
 
-def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
+def test_a_row_late_before_a_restart_must_stay_late() -> None:
     assert violations_of(
         WatermarkMonitor(), *turns_of_restored_task(7), receive_turn(LEFT, batch_ref("b"), process_batch("b", 6))
     ) == ["b is read at watermark 6, and all channels had reached 7 before their last batches"]

@@ -1,4 +1,4 @@
-"""Turns as a trace records them, and a monitor's violations; fields that a law ignores have defaults."""
+"""Turns as a trace records them, and a monitor's violations. Fields that a law ignores have default values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def turn(
     now_ms: int = 0,
     failure: SerializedThrowable | None = None,
 ) -> Turn:
-    """A turn in which `recipient` handled `message` and sent these messages."""
+    """Return a turn in which `recipient` handled `message` and sent these messages."""
     return Turn(
         sequence=0,
         now_ms=now_ms,
@@ -52,12 +52,12 @@ def batch_ref(name: str) -> BatchRef:
 
 
 def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    """The task's partition request with its recipient."""
+    """Return the task's partition request with its recipient."""
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
 def receive_turn(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    """The task receives a buffer and sends commands to its bridge."""
+    """Return a turn in which the task receives a buffer and sends commands to its bridge."""
     message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
@@ -67,6 +67,6 @@ def notify_complete(checkpoint_id: int) -> NotifyCheckpointComplete:
 
 
 def violations_of(monitor: Monitor, *records: Record) -> list[str]:
-    """The texts of the monitor's violations, without their turns."""
+    """Return the texts of the monitor's violations, without their turns."""
     watch = Watch([monitor])
     return [violation.text.partition(": ")[2] for record in records for violation in watch.observe(record)]

@@ -1,7 +1,7 @@
-"""Runs the example notebook from top to bottom; as a program, stores the outputs in it.
+"""Runs the example notebook from top to bottom, and can store the outputs in it.
 
 `python -m tests.flykka.notebook.flights` writes the outputs into `examples/flights.ipynb`, so that a reader sees them
-without running it.
+without running the notebook.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CELL_TIMEOUT = 120
 
 
 def execute_notebook(folder: Path) -> NotebookNode:
-    """The notebook after a run in a kernel of its own, whose working directory is `folder`.
+    """Return the notebook after a run in a kernel of its own, whose working directory is `folder`.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell has failed.
@@ -32,7 +32,7 @@ def execute_notebook(folder: Path) -> NotebookNode:
 
 
 def without_noise(notebook: NotebookNode) -> NotebookNode:
-    """The notebook without the JVM's startup messages and the execution times of the cells."""
+    """Return the notebook without the JVM's startup messages and the execution times of the cells."""
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

@@ -1,4 +1,4 @@
-"""Parses a display as a browser does."""
+"""Parses displayed HTML as a browser does."""
 
 from __future__ import annotations
 

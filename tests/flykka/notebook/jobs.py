@@ -107,5 +107,5 @@ RESTARTED = replace(
 
 
 def job_details(**changes: Any) -> JobDetails:
-    """A job that runs after a restart, with `changes`."""
+    """Return a job that runs after a restart, with `changes`."""
     return replace(RESTARTED, **changes)

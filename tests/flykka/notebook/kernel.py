@@ -1,4 +1,4 @@
-"""A real Jupyter kernel, driven like a frontend does: runs cells, collects outputs, updates displays by id."""
+"""A real Jupyter kernel, driven as by a frontend: runs cells, collects outputs, and updates displays by id."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jupyter_client.manager import KernelManager
 from tests.layout.sources import ROOT
 
 PATIENCE = 60.0
-"""Seconds that a cell may take: a busy machine starts a JVM slowly."""
+"""The number of seconds that a cell may take. A busy machine starts a JVM slowly."""
 
 
 def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Poll a condition that another process brings about without a notification.
+    """Poll a condition that another process makes true without a notification.
 
     Raises:
-        TimeoutError: the condition is still false after that many seconds.
+        TimeoutError: the condition is still false after `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while not condition():
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 
 class CellError(AssertionError):
-    """A cell raised; the text is its traceback."""
+    """Raised if a cell raises; the text is the traceback."""
 
 
 @dataclass(slots=True)
@@ -47,26 +47,26 @@ class Cell:
     shown: list[dict[str, str]] = field(default_factory=list)
     display_ids: list[str] = field(default_factory=list)
     error: tuple[str, str] | None = None
-    """Name and text of the exception."""
+    """The name and text of the exception."""
     traceback: str = ""
     done: bool = False
 
     @property
     def text(self) -> str:
-        """The plain text of its last display."""
+        """The plain text of the last display."""
         return self.shown[-1]["text/plain"]
 
 
 @dataclass(slots=True)
 class Update:
-    """An update of a display, and its time."""
+    """An update of a display, and the time of the update."""
 
     at: float
     data: dict[str, str]
 
 
 class Kernel:
-    """Runs from its construction until the end of a `with` statement."""
+    """A kernel that runs from its construction until the end of a `with` statement."""
 
     def __init__(self, folder: Path) -> None:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
@@ -86,10 +86,10 @@ class Kernel:
         return pid
 
     def run(self, code: str, *, cell_id: str | None = None, patience: float = PATIENCE) -> Cell:
-        """Run a cell to its end. Cells with one id are one cell that is edited and run again.
+        """Run a cell to its end. Cells with the same id are one cell that is edited and run again.
 
         Raises:
-            CellError: it raised.
+            CellError: the cell raised.
         """
         cell = self.wait(self.start(code, cell_id=cell_id), patience)
         if cell.error is not None:
@@ -109,10 +109,10 @@ class Kernel:
         return cell
 
     def wait(self, cell: Cell, patience: float = PATIENCE) -> Cell:
-        """Handle messages until the cell is done.
+        """Handle messages until the cell has completed.
 
         Raises:
-            queue.Empty: it is not done after that many seconds.
+            queue.Empty: the cell has not completed after `patience` seconds.
         """
         deadline = time.monotonic() + patience
         while not cell.done:
@@ -123,20 +123,20 @@ class Kernel:
         """Handle the next message of the kernel.
 
         Raises:
-            queue.Empty: there is no message within that many seconds.
+            queue.Empty: no message arrived within `patience` seconds.
         """
         self._hear(self._client.get_iopub_msg(timeout=patience))
 
     def interrupt(self) -> None:
-        """Interrupt the kernel, like the stop button."""
+        """Interrupt the kernel, as the stop button does."""
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """Kill the kernel, like `kill -9`."""
+        """Kill the kernel, as `kill -9` does."""
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Restart the kernel, like the restart button: ask it to end, and start a new one."""
+        """Restart the kernel, as the restart button does: ask it to end, and start a new kernel."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

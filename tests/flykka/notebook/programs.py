@@ -31,13 +31,12 @@ NUMBERS = 1_000
 
 
 def write_input(folder: Path) -> None:
-    """Write a thousand numbers without the mark of their end."""
+    """Write a thousand numbers without the end mark."""
     (folder / "input").mkdir()
     pd.DataFrame({"number": range(NUMBERS)}).to_parquet(folder / "input" / "numbers.parquet")
 
 
 def end_input(folder: Path) -> None:
-    """Write the mark."""
     (folder / "input" / "_SUCCESS").touch()
 
 

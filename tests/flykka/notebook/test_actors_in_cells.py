@@ -1,4 +1,4 @@
-"""Messages and actors declared in a cell that is run again, in a real kernel."""
+"""Message and actor classes declared in a cell that is run again, in a real kernel."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_cell_with_messages_and_an_actor_may_be_run_again(kernel: Kernel) -> N
     assert (first.text, second.text) == ("'hello Ada'", "'good evening Ada'")
 
 
-def test_a_cell_that_adds_a_field_to_a_message_may_be_run(kernel: Kernel) -> None:
+def test_a_rerun_cell_may_add_a_field_to_a_message(kernel: Kernel) -> None:
     kernel.run(CELL)
 
     kernel.run(CELL.replace("name: str\n", "name: str = 'nobody'\n    title: str = 'Dr'\n"))

@@ -1,4 +1,4 @@
-"""Running a cell again removes the operators that it had declared and not executed, and no others."""
+"""Running a cell again removes the operators that the cell had declared and not executed, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """IPython's events: callbacks by the name of the event."""
+    """IPython's events: callbacks by event name."""
 
     def __init__(self) -> None:
         self._callbacks: dict[str, Callable[[object], None]] = {}
@@ -28,12 +28,12 @@ class Events:
     def register(self, event: str, callback: Callable[[object], None]) -> None:
         self._callbacks[event] = callback
 
-    def trigger(self, event: str, told: object) -> None:
-        self._callbacks[event](told)
+    def trigger(self, event: str, info: object) -> None:
+        self._callbacks[event](info)
 
 
 class Notebook:
-    """Cells over one environment that has only a program."""
+    """Cells that share an environment with only a program."""
 
     def __init__(self) -> None:
         self._events = Events()
@@ -46,11 +46,10 @@ class Notebook:
         return self._environment.program
 
     def execute(self) -> None:
-        """Submit the program, and begin another one."""
         self._environment.program = Program()
 
     def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:
-        """Run a cell that declares operators, each a uid and its input."""
+        """Run a cell that declares operators, each given by a uid and its input."""
         self._events.trigger("pre_run_cell", SimpleNamespace(cell_id=cell_id))
         try:
             return [self._write(uid, source) for uid, source in written]
@@ -78,7 +77,7 @@ class Environment:
         self.program = Program()
 
 
-def test_a_cell_that_is_run_again_declares_its_operators_once() -> None:
+def test_a_rerun_cell_declares_its_operators_once() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
 
@@ -97,7 +96,7 @@ def test_dependent_operators_are_removed_and_those_of_other_cells_stay() -> None
     assert notebook.uids() == ["airports", "flights"]
 
 
-def test_operators_get_their_former_positions_again() -> None:
+def test_operators_of_a_rerun_cell_get_their_former_positions() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
     notebook.run("b", ("airports", None))

@@ -1,4 +1,4 @@
-"""Running a cell again ends its job: with a checkpoint if the job can be stopped, otherwise without."""
+"""Running a cell again ends the cell's earlier job: with a checkpoint if the job can be stopped, otherwise without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_with_a_message(
     cluster = ClientCluster(answers=Answers(stopping=answer))
     client = cluster.submit()
 
-    # No message here reports that it has ended.
+    # No message reports the end of the job.
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 
@@ -41,7 +41,7 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_with_a_message(
     assert capsys.readouterr().out.endswith("; cancelling it\n")
 
 
-def test_a_batch_job_has_no_checkpoint_to_stop_with(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_job_is_ended_without_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ClientCluster()
     client = JobClient(cluster.system, cluster.job_manager, replace(GRAPH, job_type=JobType.BATCH))
     cluster.system.run_until_idle()

@@ -1,4 +1,4 @@
-"""The example notebook: it runs from top to bottom, and its stored outputs are those of a run."""
+"""The example notebook runs from top to bottom, and its stored outputs are those of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.flykka.notebook.flights import NOTEBOOK, execute_notebook, without_no
 
 
 def text_of(notebook: NotebookNode, containing: str) -> str:
-    """The plain text that the cell with this code displayed last."""
+    """Return the plain text that the cell with this code displayed last."""
     (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and containing in cell.source)
     return str(cell.outputs[-1].data["text/plain"])
 

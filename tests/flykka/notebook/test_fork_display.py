@@ -1,4 +1,4 @@
-"""A fork in a notebook: its display before the run shows where it begins, and afterwards both outcomes."""
+"""A fork in a notebook: its display shows its start before the run, and both outcomes afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fork() -> JobFork:
 
 
 @pytest.mark.slow
-def test_a_fork_before_its_run_shows_its_start_and_next_calls(fork: JobFork) -> None:
+def test_a_fork_before_its_run_displays_its_start_and_next_calls(fork: JobFork) -> None:
     page = Reader(fork_bundle(fork)["text/html"])
 
     assert "checkpoint-coordinator <- PeriodicTriggerDue" in page.text
@@ -43,7 +43,7 @@ def test_a_fork_after_its_run_shows_both_outcomes_side_by_side(fork: JobFork) ->
     assert fork_run_bundle(run)["text/plain"].startswith(f"fork: {run.turns:,} turns, ")
 
 
-def test_actors_that_did_not_answer_in_a_fork_are_named() -> None:
+def test_actors_that_did_not_reply_in_a_fork_are_named() -> None:
     run = ForkRun(turns=3, duration_ms=2_000, ended="nothing is left to do", silent={"/user/shop": "Buy(item=fig)"})
 
     bundle = fork_run_bundle(run)

@@ -1,4 +1,4 @@
-"""Jobs in a real Jupyter kernel: nothing blocks it, and its cells may be interrupted and run again."""
+"""Jobs in a real Jupyter kernel do not block the kernel, and cells can be interrupted and run again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ while not any(vertex.rows_published for vertex in job.details.vertices):
 """
 
 
-# Each prints a line when it starts to wait: an earlier interrupt would hit something else.
+# Each cell prints a line when it starts to wait, because an earlier interrupt would hit other code.
 BLOCKING = """
 import sys, threading, time, traceback
 
@@ -53,14 +53,14 @@ await job
 
 @pytest.fixture
 def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
-    """A folder with input for the cells of a test; its running jobs are ended."""
+    """A folder with input for the cells of a test. Running jobs are ended after the test."""
     write_input(tmp_path)
     kernel.run(f"folder = {str(tmp_path)!r}")
     yield tmp_path
     kernel.run("env.close()")
 
 
-def test_a_job_runs_while_the_kernel_is_free_and_can_be_awaited(kernel: Kernel, cells_folder: Path) -> None:
+def test_the_kernel_is_free_while_a_job_runs_and_can_be_awaited(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
     free = kernel.run("job.status")
     end_input(cells_folder)
@@ -71,7 +71,7 @@ def test_a_job_runs_while_the_kernel_is_free_and_can_be_awaited(kernel: Kernel, 
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_job_is_shown_live_and_its_last_picture_stays_after_wait(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_job_is_displayed_live_and_its_last_picture_stays(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
     cell = kernel.run("job")
     (place,) = cell.display_ids
@@ -132,7 +132,7 @@ def test_the_stop_button_ends_the_wait_but_not_the_job(
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_the_next_cell_can_continue_a_job_interrupted_during_execute(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_job_interrupted_during_execute_can_be_continued_in_the_next_cell(kernel: Kernel, cells_folder: Path) -> None:
     executing = kernel.start(ENVIRONMENT + JOB.replace("job = env.execute_async", "env.execute"))
     wait_until(lambda: checkpoints(cells_folder))
     kernel.interrupt()
@@ -155,7 +155,7 @@ def test_the_next_cell_can_continue_a_job_interrupted_during_execute(kernel: Ker
         pytest.param(UNNAMED, False, id="temporary checkpoints, in one environment", marks=pytest.mark.long),
     ],
 )
-def test_a_cell_run_again_continues_its_job_and_leaves_no_remains(
+def test_a_rerun_cell_continues_its_job_without_leftovers(
     kernel: Kernel, cells_folder: Path, environment: str, with_environment: bool
 ) -> None:
     cell = environment + JOB if with_environment else JOB
@@ -224,7 +224,7 @@ def test_a_corrected_cell_continues_an_unstoppable_job_from_its_last_checkpoint(
 
 
 @pytest.mark.long
-def test_a_cancelled_job_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_cancelled_job_continues_when_its_cell_is_rerun(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(UNNAMED + JOB)
     kernel.run(WAIT_FOR_ROWS)
     kernel.run("job.cancel()\nwhile not job.done(): time.sleep(0.02)")
@@ -237,7 +237,7 @@ def test_a_cancelled_job_is_continued_when_its_cell_is_run_again(kernel: Kernel,
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_cell_that_failed_midway_may_be_corrected_and_run_again(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_cell_that_failed_midway_can_be_corrected_and_rerun(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT, cell_id="environment")
     failed = kernel.wait(kernel.start(JOB.replace("number % 2", "nombre % 2"), cell_id="job"))
     kernel.run(JOB, cell_id="job")
@@ -275,7 +275,7 @@ spark = signal.getsignal(signal.SIGINT)
 
 
 @pytest.mark.long
-def test_the_last_picture_summarises_a_job_and_why_omits_overcome_failures(kernel: Kernel, cells_folder: Path) -> None:
+def test_the_last_picture_summarises_a_job_and_why_omits_recovered_failures(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT.replace('"local[1]"', '"local[1]", task_managers=2, slots_per_task_manager=1'))
     kernel.run(JOB)
     (place,) = kernel.run("job").display_ids
@@ -295,9 +295,7 @@ def test_the_last_picture_summarises_a_job_and_why_omits_overcome_failures(kerne
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_streams_and_environments_display_themselves_and_a_stream_its_first_rows(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_streams_and_environments_have_displays_and_a_stream_a_preview(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT)
     environment = kernel.run("env")
     stream = kernel.run("even = env.from_source(FileSource.parquet(f'{folder}/input')).where('number % 2 = 0')\neven")

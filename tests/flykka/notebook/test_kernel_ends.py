@@ -1,4 +1,4 @@
-"""A kernel is killed or restarted: no process of it remains, and its checkpoints can be continued from."""
+"""A kernel is killed or restarted: none of its processes remains, and its jobs can continue from their checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.flykka.notebook.programs import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-# With a function in Python there are Python workers too.
+# A function in Python also starts Python workers.
 JOB_WITH_WORKERS = JOB.replace('.where("number % 2 = 0")', '.map_in_pandas(even, "number long")').replace(
     "numbers =",
     "def even(frames):\n    for frame in frames:\n        yield frame[frame.number % 2 == 0]\n\nnumbers =",
@@ -37,11 +37,11 @@ def run_job(kernel: Kernel, folder: Path) -> list[psutil.Process]:
 
 
 def running_names(processes: list[psutil.Process]) -> list[str]:
-    """The names of the running processes, without zombies and without processes that reuse an id."""
+    """Return the names of the running processes, without zombies and without processes that reuse an id."""
     return [one.name() for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_a_killed_kernel_leaves_nothing_running(tmp_path: Path) -> None:
+def test_a_killed_kernel_leaves_no_process(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)
         names = running_names(processes)

@@ -1,4 +1,4 @@
-"""Displays of replays in a notebook: the outcome, a divergence, and a session that is stepped through."""
+"""Displays of replays in a notebook: the outcome, a divergence, and the steps of a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_matching_replay_states_how_much_was_compared(tmp_path: Path) -> None:
     assert "as recorded" in html(bundle).text
 
 
-def test_a_diverged_replay_shows_the_report_with_its_fields(tmp_path: Path) -> None:
+def test_a_diverged_replay_displays_the_report_with_its_fields(tmp_path: Path) -> None:
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", ReadsTheClock))
     assert result.divergence is not None
 
@@ -55,7 +55,7 @@ def test_actors_that_were_not_replayed_are_named_with_the_reason(tmp_path: Path)
     assert "not replayed: /user/actor: " in html(result_bundle(result)).text
 
 
-def test_a_session_shows_the_surrounding_turns_and_marks_its_own(session: ReplaySession) -> None:
+def test_a_session_displays_the_surrounding_turns_and_marks_its_own(session: ReplaySession) -> None:
     step = session.run_until(Note, text="two")
     assert step is not None
 
@@ -111,7 +111,7 @@ def test_each_cause_is_shown_on_one_line_with_turn_message_and_effect(tmp_path: 
     assert cause_text(cause).startswith(f"turn {cause.turn.sequence}  /user/actor <- Note(text=one)  by  send")
 
 
-def test_many_changes_and_large_states_are_cut_with_a_count(tmp_path: Path) -> None:
+def test_long_lists_of_changes_and_large_states_are_truncated_with_a_count(tmp_path: Path) -> None:
     session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Crowded))
     step = session.run_until(Note)
     assert step is not None

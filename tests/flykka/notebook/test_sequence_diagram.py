@@ -1,4 +1,4 @@
-"""A sequence diagram in a cell: its page, unchanged, in a sandboxed frame."""
+"""A sequence diagram in a cell: its page is embedded unchanged in a sandboxed frame."""
 
 from __future__ import annotations
 

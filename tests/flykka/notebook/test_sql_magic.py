@@ -25,13 +25,13 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel of the other tests, without their names; they have closed their environments."""
+    """The kernel of the other tests, without their variables. Those tests have closed their environments."""
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")
 
 
-def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
+def test_a_cell_declares_displays_and_counts(kernel: Kernel) -> None:
     kernel.run("import flykka")  # The import registers the magic with IPython.
     with pytest.raises(CellError, match="there is no environment yet"):
         kernel.run("%%flykka_sql\nSHOW TABLES")

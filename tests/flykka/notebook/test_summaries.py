@@ -1,4 +1,4 @@
-"""Streams and environments display themselves: their inputs, their progress, and the next possible calls."""
+"""Streams and environments have displays with their inputs, their progress, and the next possible calls."""
 
 from __future__ import annotations
 

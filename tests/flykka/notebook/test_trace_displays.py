@@ -1,4 +1,4 @@
-"""Displays of traces in a notebook: all facts are shown, long texts are cut, and user text never becomes markup."""
+"""Displays of traces in a notebook: all facts are shown, long texts truncated, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def test_every_display_belongs_to_an_existing_class(address: str, display: str) 
     shown = displays.load(address)
 
     assert isinstance(shown, type)
-    # IPython compares these: it would not find the class under another name.
+    # IPython compares these names, and would not find the class under another name.
     assert f"{shown.__module__}:{shown.__qualname__}" == address
     assert callable(displays.load(display))
 
 
-def test_a_long_id_is_abbreviated_and_whole_in_its_tooltip() -> None:
+def test_a_long_id_is_abbreviated_and_complete_in_its_tooltip() -> None:
     identifier = "0123456789abcdef" * 2
 
     shown = records((("actor", ""),), [(f"/user/job-{identifier}",)])

@@ -1,4 +1,4 @@
-"""Traces in a real kernel: actors of a cell are recorded, replayed and stepped through, each at the end of a cell."""
+"""Traces in a real kernel: actors of a cell are recorded, replayed and stepped through, and results are displayed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def html(cell: Cell) -> str:
     return cell.shown[-1]["text/html"]
 
 
-def test_a_trace_at_the_end_of_a_cell_is_a_table(kernel: Kernel) -> None:
+def test_a_trace_as_cell_result_is_displayed_as_a_table(kernel: Kernel) -> None:
     cell = kernel.run('Trace.open("run.trace")')
 
     assert cell.text.startswith("run.trace: recording of actor system 'seeded'")
@@ -61,7 +61,7 @@ def test_a_replay_reports_its_outcome(kernel: Kernel) -> None:
     assert "as recorded" in html(cell)
 
 
-def test_a_walk_forward_and_back_shows_each_turn_with_its_changes(kernel: Kernel) -> None:
+def test_stepping_forward_and_back_shows_each_turn_with_its_changes(kernel: Kernel) -> None:
     kernel.run('session = Replayer().session("run.trace")')
 
     second = kernel.run("session.run_until(Add, amount=20)")

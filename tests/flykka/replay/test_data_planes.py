@@ -26,7 +26,7 @@ class Others(Names):
     """A data plane that is not registered for replays."""
 
 
-def test_the_replay_data_plane_implements_the_port_but_provides_only_bridges() -> None:
+def test_the_replay_data_plane_provides_only_bridges() -> None:
     plane: Any = RecordedDataPlane()
     assert plane.bridge_props(None).actor_class is Bridge
 
@@ -56,7 +56,7 @@ def test_the_replay_data_plane_replaces_a_data_plane_of_any_class(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.long  # Another test compares states in each run.
+@pytest.mark.long  # Every run compares states in another test.
 def test_bridges_reach_the_same_states_without_their_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "job.trace"
     monkeypatch.setattr(simulation, "TraceRecorder", partial(TraceRecorder, digests=True))

@@ -1,4 +1,4 @@
-"""Forks of recorded jobs: without a fault they end as recorded; with one the actors handle it as in a cluster."""
+"""Forks of recorded jobs: without a fault they end as recorded; with a fault the actors handle it as in a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def the_job(outcome: RunOutcome) -> JobOutcome:
 
 
 def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
-    """The outcomes of the jobs without times, which depend on the recording machine."""
+    """Return the outcomes of the jobs without times, which depend on the recording machine."""
     return [
         (job.job_id, job.status, list(job.completed), job.aborted, job.restarts, list(job.failures))
         for job in outcome.jobs.values()
@@ -85,7 +85,7 @@ def test_a_lost_task_manager_is_replaced_and_the_job_continues() -> None:
     assert "task-manager-1" not in the_job(fork.recorded).lost_task_managers
 
 
-def test_a_stage_that_fails_restarts_the_job() -> None:
+def test_a_failed_stage_in_a_fork_restarts_the_job() -> None:
     session = session_of(DECLINED)
     session.run_until(ReadSplits)
     fork = session.fork()
@@ -110,7 +110,7 @@ def test_a_stage_of_the_attempt_named_by_a_message_can_fail() -> None:
 
 
 @pytest.mark.slow
-def test_staged_output_in_a_fork_is_published_with_its_checkpoints() -> None:
+def test_output_staged_in_a_fork_is_published_with_its_checkpoints() -> None:
     session = session_of(HISTORIES / "flights-with-a-kill.trace")
     session.run_until(ReadSplits)
     fork = session.fork()
@@ -162,7 +162,7 @@ def test_a_duplicate_acknowledgement_counts_once() -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_acknowledgement_lets_the_checkpoint_expire() -> None:
+def test_a_lost_acknowledgement_makes_the_checkpoint_expire() -> None:
     session = session_of(KILLED)
     session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
     fork = session.fork()
@@ -189,7 +189,7 @@ def test_messages_in_transit_to_a_bridge_precede_later_ones() -> None:
     assert fork.outcome.ends_as(fork.recorded)
 
 
-def test_after_the_end_of_the_record_a_bridge_answers_by_the_protocol() -> None:
+def test_a_bridge_replies_by_the_protocol_after_the_end_of_the_record() -> None:
     session = session_of(KILLED)
     session.run_until(SnapshotState)
     fork = session.fork()
@@ -200,7 +200,7 @@ def test_after_the_end_of_the_record_a_bridge_answers_by_the_protocol() -> None:
     assert run.silent == {}
 
 
-def test_a_stage_takes_as_long_as_a_recorded_one_of_its_kind() -> None:
+def test_a_stage_takes_as_long_as_a_recorded_stage_of_its_kind() -> None:
     session = session_of(HISTORIES / "unaligned.trace")
     session.run_until("Task <- StageResult")
     fork = session.fork()
@@ -243,7 +243,7 @@ def test_a_job_continues_after_the_end_of_its_recording(part: float, tmp_path: P
 
 
 @pytest.mark.long
-def test_a_stage_that_fails_in_a_simulated_run_restarts_the_job(tmp_path: Path) -> None:
+def test_a_failed_stage_in_a_simulated_runs_fork_restarts_the_job(tmp_path: Path) -> None:
     path = tmp_path / "job.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=path)).violations == ()
     session = session_of(path)
@@ -279,7 +279,7 @@ def test_an_outcome_includes_refused_jobs() -> None:
     assert "LAZY_FROM_SOURCES" in "".join(refused.failures)
 
 
-def test_two_outcomes_are_equal_if_each_job_ends_alike() -> None:
+def test_two_outcomes_are_equal_if_each_job_has_the_same_end() -> None:
     killed = RunOutcome.from_records(TraceReader.open(KILLED).records())
     declined = RunOutcome.from_records(TraceReader.open(DECLINED).records())
 

@@ -48,6 +48,6 @@ def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: 
 
 
 def busy_task_manager(cluster: LocalCluster) -> str:
-    """A TaskManager that runs tasks; the job needs only one of the two."""
+    """Return a TaskManager that runs tasks; the job needs only one of the two TaskManagers."""
     parents = {cell.parent.name for cell in cluster.system.cells.living() if cell.parent is not None}
     return next(name for name in cluster.task_managers() if name in parents)

@@ -1,4 +1,4 @@
-"""The last turns of a job are replayed from the first of them, with every actor in its state at that turn."""
+"""The last turns of a job are replayed from the first retained turn, with every actor in its state at that turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page in Chromium, driven by its DevTools protocol over a pair of pipes, without a driver or a port."""
+"""A page in Chromium, driven by the DevTools protocol over a pair of pipes, without a driver or a port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 60.0
 
 
 class Page:
-    """An empty page of its own browser, which `close` ends. `errors` are the errors on its console."""
+    """An empty page in its own browser, which `close` ends. `errors` contains the errors on the page's console."""
 
     def __init__(self, profile: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         assert CHROMIUM is not None, "there is no Chromium"
@@ -31,7 +31,7 @@ class Page:
             "--hide-scrollbars",
             "--remote-debugging-pipe",
         ]
-        # Chromium reads commands from descriptor 3 and writes answers to 4.
+        # Chromium reads commands from descriptor 3 and writes responses to descriptor 4.
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         arguments = ["bash", "-c", shell, "chromium", CHROMIUM, *flags, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(arguments, pass_fds=(to_browser, from_browser), stderr=subprocess.DEVNULL)
@@ -53,28 +53,26 @@ class Page:
         self.send("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
-        """The value of an expression; a promise is awaited."""
+        """Return the value of an expression; a promise is awaited."""
         answer = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def wait(self, script: str) -> Any:
-        """The value of an expression as soon as it is true."""
+        """Return the value of an expression as soon as it is true."""
         deadline = time.monotonic() + _SECONDS
         while not (found := self.run(script)):
             assert time.monotonic() < deadline, f"{script} is not true of: {self.text()}"
         return found
 
     def text(self, element: str = "main") -> str:
-        """The visible text of an element."""
         return str(self.run(f"document.querySelector({json.dumps(element)})?.innerText ?? ''"))
 
     def wait_text(self, text: str, element: str = "main") -> None:
-        """Wait until an element shows a text."""
         self.wait(f"document.querySelector({json.dumps(element)})?.innerText.includes({json.dumps(text)})")
 
     def click(self, button: str, within: str = "main") -> None:
-        """Press the button, or follow the link, that begins with this text."""
+        """Press the button, or follow the link, whose text begins with this text."""
         named = f"[...document.querySelectorAll({json.dumps(within + ' :is(a, button)')})]"
         self.wait(f"!!{named}.find((each) => each.innerText.startsWith({json.dumps(button)}))")
         self.run(f"{named}.find((each) => each.innerText.startsWith({json.dumps(button)})).click()")
@@ -118,13 +116,13 @@ class Page:
         self._note_error(said.get("method"), said.get("params", {}))
         return said
 
-    def _note_error(self, method: str | None, told: dict[str, Any]) -> None:
+    def _note_error(self, method: str | None, event: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            self.errors.append(told["exceptionDetails"]["exception"].get("description", "an exception"))
-        elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.errors.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
-        elif method == "Runtime.consoleAPICalled" and told["type"] == "error":
-            self.errors.append(str(told["args"]))
+            self.errors.append(event["exceptionDetails"]["exception"].get("description", "an exception"))
+        elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
+            self.errors.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+        elif method == "Runtime.consoleAPICalled" and event["type"] == "error":
+            self.errors.append(str(event["args"]))
 
 
 _CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}

@@ -1,4 +1,4 @@
-"""A cluster whose tasks never answer, with a job on it, served over HTTP."""
+"""A cluster whose tasks never reply, with a job on it, served over HTTP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB_PATH = f"/jobs/{JOB}"
 
 @dataclass(frozen=True)
 class Served:
-    """A server, an HTTP client with its token, the client of the job, and the gateway to the actors."""
+    """A server, an HTTP client with the server's token, the client of the job, and the gateway to the actors."""
 
     server: RestServer
     gateway: RestfulGateway
@@ -48,7 +48,9 @@ Serve = Callable[..., Served]
 
 
 class _FastSleep:
-    """asyncio with a shorter `sleep`: uvicorn checks ten times a second whether to stop, and each test has a server."""
+    """asyncio with a shorter `sleep`, because uvicorn checks only ten times a second whether to stop, and each test has
+    a server.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)

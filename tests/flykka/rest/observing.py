@@ -7,5 +7,5 @@ from flykka.api.observation import Observation
 
 
 def empty_observation() -> Observation:
-    """An observation whose program has made no settings."""
+    """Return an observation whose program has made no settings."""
     return Observation(EnvironmentOptions())

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 20.0
 
 
 class Receiver:
-    """Answers with `status`, and stores the requests that it has answered with 200."""
+    """Answers requests with `status`, and stores the requests that it has answered with 200."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status

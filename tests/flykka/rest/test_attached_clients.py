@@ -1,4 +1,4 @@
-"""Clients of another process: their heartbeats, and the end of a job that they wait for."""
+"""Clients in other processes: their heartbeats, and the end of a job that they wait for."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_cancelled_job_has_a_cancellation_result(served: Served, client: RestC
     }
 
 
-def test_a_job_is_cancelled_if_its_attached_client_stops_its_heartbeats(
+def test_a_job_is_cancelled_if_its_attached_client_stops_sending_heartbeats(
     served: Served, client: RestClusterClient
 ) -> None:
     answer = served.http.patch(f"/v1{JOB_PATH}/clientHeartbeat", json={"expiredTimestamp": 0})

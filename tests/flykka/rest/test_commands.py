@@ -21,11 +21,11 @@ from tests.flykka.rest.conftest import JOB, Serve, Served
 pytestmark = pytest.mark.slow
 
 WHY = ["why", "--timeout", "500ms"]
-"""The tasks of these tests never answer."""
+"""The `why` command with a short timeout, because the tasks of these tests never reply."""
 
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
-    """Returns the exit code, stdout and stderr."""
+    """Run a command, and return the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
     output = capsys.readouterr()
     return code, output.out, output.err
@@ -39,7 +39,7 @@ def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> 
 
 
 @pytest.mark.slow
-def test_a_job_is_found_by_name_or_id_prefix_or_alone(capsys: pytest.CaptureFixture[str], served: Served) -> None:
+def test_a_job_is_found_by_name_by_id_or_alone(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
         code, out, _ = run_command(capsys, served, *WHY, *named)
         assert code == 0
@@ -53,7 +53,7 @@ def test_a_job_is_cancelled(capsys: pytest.CaptureFixture[str], served: Served) 
     assert run_command(capsys, served, "cancel")[:2] == (0, f"job 'a <job>' ({JOB}) is being cancelled\n")
 
 
-def test_a_job_is_cancelled_with_its_checkpoints(
+def test_a_job_is_cancelled_and_its_checkpoints_deleted(
     capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path
 ) -> None:
     path = tmp_path / "all.trace"
@@ -95,7 +95,7 @@ def test_the_address_may_be_set_in_the_environment(
 
 @pytest.fixture
 def add_running_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Adds jobs to those found on this machine, which has no others."""
+    """Return a function that adds jobs to those found on this machine, which has no others."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     files: list[RunningJobFile] = []
 
@@ -120,7 +120,7 @@ def test_a_job_of_this_machine_is_found_without_an_address(
 
 
 @pytest.mark.slow
-def test_questions_about_an_ended_job_go_to_its_former_address(
+def test_requests_for_an_ended_job_are_sent_to_its_former_address(
     capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
     add_running_job("its successor", served.server.address, JobId("c" * 32))
@@ -179,7 +179,7 @@ def test_the_timeout_of_each_actor_must_be_a_duration(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_a_job_manager_without_an_answer_is_reported(
+def test_a_job_manager_that_does_not_reply_is_reported(
     capsys: pytest.CaptureFixture[str],
     served: Served,
     add_running_job: Callable[..., None],

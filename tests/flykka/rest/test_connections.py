@@ -46,7 +46,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Wire(asyncio.Transport):
-    """The server's end of a connection of this peer."""
+    """The server's end of a connection from this peer."""
 
     def __init__(self, peer: str = "10.0.0.1") -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def loop() -> Iterator[VirtualLoop]:
 
 @pytest.fixture
 def connect(loop: VirtualLoop) -> Iterator[Connect]:
-    """Connects to a server with a pool of three connections, two of each peer."""
+    """Connects to a server that accepts three connections in total and two from each peer."""
     pool, config, state = Connections(incomplete=3, per_peer=2), uvicorn.Config(answer, log_config=None), ServerState()
 
     protocols: list[BoundedProtocol] = []
@@ -117,7 +117,7 @@ def connect(loop: VirtualLoop) -> Iterator[Connect]:
     loop.settle()
 
 
-def test_a_request_head_has_ten_seconds_however_its_bytes_arrive(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_request_head_must_arrive_within_ten_seconds(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     for byte in HEAD[:9]:
         protocol.data_received(bytes([byte]))
@@ -130,7 +130,7 @@ def test_a_request_head_has_ten_seconds_however_its_bytes_arrive(loop: VirtualLo
     assert wire.end == "closed"
 
 
-def test_a_later_request_head_has_ten_seconds_from_its_first_byte(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_later_request_head_must_arrive_within_ten_seconds(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     protocol.data_received(HEAD + b"{}")
     loop.settle()
@@ -171,7 +171,7 @@ def test_the_oldest_incomplete_connection_is_closed_for_a_new_one(loop: VirtualL
     (_, done), (_, second), (_, third), (_, fourth) = (connect(f"10.0.0.{number}") for number in range(4))
     assert [wire.end for wire in (done, second, third, fourth)] == ["aborted", None, None, None]
 
-    # A connection with a complete request is not among them until it was answered.
+    # A connection with a complete request does not count as incomplete until the request is answered.
     protocol, answered = connect("10.0.0.5")
     assert second.end == "aborted"
     protocol.data_received(HEAD + b"{}")
@@ -182,7 +182,7 @@ def test_the_oldest_incomplete_connection_is_closed_for_a_new_one(loop: VirtualL
     assert answered.written.endswith(b"ok")
 
 
-def test_connections_of_a_peer_are_limited(loop: VirtualLoop, connect: Connect) -> None:
+def test_connections_per_peer_are_limited(loop: VirtualLoop, connect: Connect) -> None:
     (one, _), (_, second), (_, third) = (connect("10.0.0.1") for _ in range(3))
 
     assert second.end is None
@@ -211,13 +211,13 @@ def test_a_client_that_does_not_read_is_disconnected(loop: VirtualLoop, connect:
     assert (read.end, unread.end) == (None, "aborted")
 
 
-def test_connections_of_a_peer_are_limited_off_loopback_or_by_setting() -> None:
+def test_connections_per_peer_are_limited_except_on_loopback_by_default() -> None:
     assert RestSettings().most_connections_per_peer is None
     assert RestSettings(host="0.0.0.0", token_file="token").most_connections_per_peer == CONNECTIONS_PER_PEER
     assert RestSettings(connections_per_peer=3).most_connections_per_peer == 3
 
 
-def test_the_limit_of_a_peer_applies_to_a_server(serve: Serve) -> None:
+def test_the_limit_per_peer_applies_to_a_real_server(serve: Serve) -> None:
     served = serve(RestSettings(connections_per_peer=2))
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     assert served.http.get("/jobs").status_code == 200
@@ -234,10 +234,10 @@ def test_500_slow_connections_block_no_other_client(served: Served) -> None:
     try:
         for number, connection in enumerate(slow):
             try:
-                # Half of them are slow with their heads, half with their bodies.
+                # Half of the connections are slow with their heads, half with their bodies.
                 connection.sendall(head if number % 2 else head[: number % len(head)])
             except OSError:
-                continue  # It was one of the oldest.
+                continue  # This was one of the oldest connections.
             if number % 50 == 0:
                 assert served.ask_without_token("GET", "/jobs/overview").status_code == 200
 

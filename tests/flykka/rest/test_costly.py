@@ -1,4 +1,4 @@
-"""Costly answers: few are computed at a time, equal ones once, and cheap ones do not wait for them."""
+"""Costly responses: few are computed at a time, equal ones once, and cheap ones do not wait for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_60_concurrent_costly_requests_delay_no_other_request() -> None:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here", timeout=60) as http:
             asked = [asyncio.create_task(http.get(f"/slow/{number % 30}")) for number in range(60)]
-            # All requests that are not refused wait: no answer is computed before the release.
+            # All requests that are not refused wait, because no response is computed before the release.
             while sum(each.done() for each in asked) < 60 - 2 * most:
                 await asyncio.sleep(0)
             for _ in range(3):

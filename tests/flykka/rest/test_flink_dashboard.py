@@ -1,4 +1,4 @@
-"""Apache Flink's dashboard is served out of its package, on top of the REST interface."""
+"""Apache Flink's dashboard is served from its package, on top of the REST interface."""
 
 from __future__ import annotations
 

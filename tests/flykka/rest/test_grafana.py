@@ -32,7 +32,7 @@ TEXTS = [
 
 @pytest.fixture
 def labels_by_name(served: Served) -> dict[str, set[str]]:
-    """The metrics of a cluster, and of a task with a source and a sink, with their labels."""
+    """Return the metrics of a cluster and of a task with a source and a sink, with their labels."""
     task = replace(VERTEX, sources=("in",))
     text = served.http.get("/metrics").text + text_of(of_subtasks(served.job.details, task, [SUBTASK], "host", 4_000))
     found: dict[str, set[str]] = {}

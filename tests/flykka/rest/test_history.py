@@ -69,7 +69,7 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-def test_jobs_are_listed_in_order_of_their_ends_including_later_ones(archive_folder: Path) -> None:
+def test_jobs_are_listed_by_end_time_including_new_archives(archive_folder: Path) -> None:
     seconds = [0.0]
     history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
     first = [job.job_id for job in history.jobs()]
@@ -106,8 +106,8 @@ def test_invalid_archives_are_named_once_and_the_others_served(
             assert [job.job_id for job in history.jobs()] == [FIRST]
             seconds[0] += REFRESH_SECONDS
 
-    told = sorted(record.getMessage() for record in caplog.records)
-    assert told == [
+    warnings = sorted(record.getMessage() for record in caplog.records)
+    assert warnings == [
         f"an archive is skipped: {archive_folder}/broken.archive: cut off within its header",
         f"an archive is skipped: {archive_folder}/gone.archive: there is no such file",
     ]
@@ -144,7 +144,7 @@ def test_paths_without_archived_data_are_not_found(serve: Serve, archive_folder:
     assert "has FINISHED" in http.get(f"/jobs/{FIRST}/why").text
 
 
-def test_the_page_is_informed_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
+def test_the_page_is_notified_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
 
     assert '"historyOf":"' + str(archive_folder) in first_frame(http, "/events")
@@ -180,10 +180,10 @@ def test_links_to_logs_follow_the_configured_patterns(serve: Serve, archive_fold
     server = RestServer(RestSettings())
     patterns = LogUrls(job_manager="http://logs/<jobid>", task_manager="https://logs/<tmid>/of/<jobid>")
     server.start_history(HistoryGateway(str(archive_folder), lambda: 5_000), patterns)
-    with httpx.Client(base_url=server.address, timeout=20) as told:
-        of_driver = told.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
-        of_task_manager = told.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
-        unknown = told.get(f"/jobs/{SECOND}/jobmanager/log-url")
+    with httpx.Client(base_url=server.address, timeout=20) as client:
+        of_driver = client.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
+        of_task_manager = client.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
+        unknown = client.get(f"/jobs/{SECOND}/jobmanager/log-url")
     server.close()
 
     assert of_driver == {"url": f"http://logs/{FIRST}"}
@@ -230,9 +230,7 @@ def fails_at_seven(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_failed_after_a_restart_is_shown_as_by_its_cluster(
-    spark: SparkSession, tmp_path: Path, serve: Serve
-) -> None:
+def test_history_and_cluster_show_a_failed_job_equally(spark: SparkSession, tmp_path: Path, serve: Serve) -> None:
     spark.range(5).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_rest().enable_checkpointing("500ms").set_checkpoint_dir(tmp_path / "checkpoints")
@@ -257,7 +255,7 @@ def test_a_job_failed_after_a_restart_is_shown_as_by_its_cluster(
 
 
 def answers_about_job(http: httpx.Client, job_id: str) -> dict[str, Any]:
-    """All answers about a job, without the fields that change with the clock."""
+    """Return all responses about a job, without the fields that change with the clock."""
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]
     paths += [f"{job}/{name}" for name in ("status", "plan", "config", "exceptions", "accumulators", "checkpoints")]

@@ -17,7 +17,7 @@ from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.observing import empty_observation
 
 
-def test_a_cluster_whose_address_is_taken_does_not_start() -> None:
+def test_a_cluster_whose_address_is_in_use_does_not_start() -> None:
     interface = empty_observation()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -30,7 +30,7 @@ def test_a_cluster_whose_address_is_taken_does_not_start() -> None:
     assert interface.rest_address is None
 
 
-def test_an_address_is_freed_if_the_cluster_does_not_start() -> None:
+def test_an_address_is_released_if_the_cluster_does_not_start() -> None:
     interface, addresses = empty_observation(), list[str | None]()
     interface.enable_rest(rest=0)
 
@@ -56,7 +56,7 @@ def test_an_unreadable_certificate_is_reported_at_once(tmp_path: Path) -> None:
         interface.with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
 
-def test_a_refused_address_is_an_error_of_the_program() -> None:
+def test_a_refused_address_is_reported_as_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
         without_spark().enable_rest("0.0.0.0:8081")
 

@@ -1,4 +1,4 @@
-"""A job on Spark, watched and stopped over HTTP."""
+"""A job on Spark, monitored and stopped over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of jobs by Flink's names: of one job, and aggregated over several."""
+"""Metrics of jobs under Flink's names: of one job, and aggregated over several."""
 
 from __future__ import annotations
 

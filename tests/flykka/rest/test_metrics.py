@@ -130,7 +130,7 @@ def test_a_name_with_quotes_is_escaped() -> None:
 
 
 @pytest.mark.parametrize("value", [1, 0.5, -(2**63), inf, -inf])
-def test_a_number_is_parsed_to_the_written_value(value: float) -> None:
+def test_a_scraped_number_equals_the_written_value(value: float) -> None:
     ((sample,),) = (family.samples for family in text_string_to_metric_families(_text({"uptime": value})))
 
     assert sample.value == value
@@ -273,7 +273,7 @@ def test_vertex_metrics_have_no_subtask_labels_and_no_user_rates(served: Served)
     assert (counter.values, meter.values) == ({"orders.broken": 4}, {"seen_count": 9})
 
 
-def test_more_than_a_thousand_subtasks_are_measured_by_vertex_by_default(served: Served) -> None:
+def test_above_a_thousand_subtasks_metrics_are_per_vertex_by_default(served: Served) -> None:
     (job,) = served.gateway.jobs()
     running = replace(job, subtask_counts=(SubtaskCount(state=ExecutionState.RUNNING, count=600),))
 
@@ -290,7 +290,7 @@ def test_more_than_a_thousand_subtasks_are_measured_by_vertex_by_default(served:
         ("subtask", {"flink_jobmanager_job_numRestarts", TASK_ROWS}, "subtask_index"),
     ],
 )
-def test_a_scope_may_be_requested(served: Served, scope: str, names: set[str], label: str | None) -> None:
+def test_a_metrics_scope_may_be_requested(served: Served, scope: str, names: set[str], label: str | None) -> None:
     text = served.http.get(f"/metrics?scope={scope}").text
 
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -301,7 +301,7 @@ def test_a_scope_may_be_requested(served: Served, scope: str, names: set[str], l
         assert len(families[TASK_ROWS].samples) == (3 if scope == "subtask" else 2)
 
 
-def test_an_unknown_scope_is_refused(served: Served) -> None:
+def test_an_unknown_metrics_scope_is_refused(served: Served) -> None:
     answer = served.http.get("/metrics?scope=all")
 
     assert (answer.status_code, answer.json()) == (
@@ -343,7 +343,7 @@ def _checkpoints() -> CheckpointStatsSnapshot:
 
 
 def _is_constant(name: str) -> bool:
-    """True for a metric that has the same value a moment later."""
+    """Return whether the metric has the same value a moment later."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
 
 

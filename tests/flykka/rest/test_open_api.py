@@ -1,4 +1,4 @@
-"""The description of the interface: arguments, bodies, media types and the token, as the server has them."""
+"""The OpenAPI description: arguments, bodies, media types and the token, as the server has them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def arguments(operation: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_each_answer_has_the_media_type_that_is_described(served: Served) -> None:
+def test_each_response_has_the_described_media_type(served: Served) -> None:
     checked = set()
     for method, path, operation in operations(served):
         named = path.format_map(defaultdict(lambda: "0", PARTS))
         if method != "get" or "yarn" in path:
             continue
-        # The tasks never answer.
+        # The tasks never reply.
         answer = served.http.get(named, params={"timeout": 500} if "timeout" in arguments(operation) else {})
         if answer.status_code == 200:
             (media_type,) = operation["responses"]["200"]["content"]

@@ -50,7 +50,7 @@ FAILURE = RootExceptionHistoryEntry(
 )
 
 
-def test_metrics_have_the_names_of_prometheus_with_points_and_their_labels(served: Served) -> None:
+def test_metrics_have_the_names_and_labels_of_prometheus(served: Served) -> None:
     with Receiver() as receiver:
         reporter = OpenTelemetryReporter(receiver.endpoint + "/")
         reporter.report(served.gateway, 7_000)
@@ -66,7 +66,7 @@ def test_metrics_have_the_names_of_prometheus_with_points_and_their_labels(serve
     assert resource["service.name"] == "flykka"
 
 
-def test_a_histogram_has_the_buckets_of_open_telemetry() -> None:
+def test_a_histogram_is_exported_in_the_open_telemetry_format() -> None:
     distribution = Distribution((-1, 5, 6, 10_001), (1, 2, 3, 4))
 
     (metric,) = metrics_of([Measured("jobmanager_job", {"job_name": "j"}, {"bytes": distribution})], 1)
@@ -102,9 +102,9 @@ def test_a_repeated_failure_is_another_span_only_after_its_restart(served: Serve
     waiting = replace(FAILURE, outcome=FailureOutcome.RESTARTING, times=2, last_timestamp_ms=90)
     again = replace(waiting, outcome=FailureOutcome.RESTARTED, restarted_ms=95)
 
-    told = [list(log.new(replace(details, exceptions=(each,)))) for each in (FAILURE, waiting, again)]
+    updates = [list(log.new(replace(details, exceptions=(each,)))) for each in (FAILURE, waiting, again)]
 
-    assert [[(span.start_ms, span.end_ms) for span in spans] for spans in told] == [[(50, 80)], [], [(90, 95)]]
+    assert [[(span.start_ms, span.end_ms) for span in spans] for spans in updates] == [[(50, 80)], [], [(90, 95)]]
 
 
 def test_a_checkpoint_that_ends_after_a_later_one_is_reported(served: Served) -> None:
@@ -118,7 +118,7 @@ def test_a_checkpoint_that_ends_after_a_later_one_is_reported(served: Served) ->
     assert [span.attributes["checkpointId"] for span in both] == [1, 2]
 
 
-def test_refused_data_is_sent_again_and_the_reason_logged_once(
+def test_refused_data_is_sent_again_and_the_reason_is_logged_once(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Receiver(status=404) as receiver, caplog.at_level(logging.WARNING):
@@ -144,10 +144,10 @@ def test_an_endpoint_must_be_a_url(endpoint: str) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_job_is_reported_to_its_end_with_its_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_is_reported_up_to_its_end_with_its_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     with Receiver() as receiver:
         with StreamExecutionEnvironment.get_execution_environment() as env:
-            # With this interval the only report is the one at the end.
+            # With this interval the only report is the final report.
             env.enable_open_telemetry(receiver.endpoint, interval="1h").enable_checkpointing("50ms")
             env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
             numbers = env.from_dataframe(spark.range(0, 50, 1, 5), uid="numbers", partitions_per_batch=1)

@@ -1,4 +1,4 @@
-"""The page: its files, how they are served, and that they load nothing from elsewhere."""
+"""The page: its files, how they are served, and that they load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_referenced_file_exists() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_file_makes_markup_of_data_or_contacts_another_server(name: str) -> None:
+def test_no_file_turns_data_into_markup_or_contacts_another_server(name: str) -> None:
     text = (FOLDER / name).read_text()
 
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)

@@ -211,7 +211,7 @@ def test_a_metric_can_be_requested_by_every_listed_name(metric: str) -> None:
     assert values(subtasks, f"0.numRecordsIn,{name}")[1:] == [{"id": name, "value": "3"}]
 
 
-def test_unchanged_answers_are_not_sent_again(served: Served) -> None:
+def test_unchanged_responses_are_not_sent_again(served: Served) -> None:
     first = served.http.get("/jobmanager/environment")
 
     again = served.http.get("/jobmanager/environment", headers={"If-None-Match": first.headers["etag"]})
@@ -231,7 +231,7 @@ def test_unchanged_answers_are_not_sent_again(served: Served) -> None:
         (f"{JOB_PATH}/vertices/sink/subtasks/accumulators", "subtasks", 2),
     ],
 )
-def test_a_part_of_a_long_list_may_be_requested(served: Served, path: str, name: str, length: int) -> None:
+def test_a_part_of_a_long_list_can_be_requested(served: Served, path: str, name: str, length: int) -> None:
     whole = served.http.get(path).json()
     first, rest, beyond = (
         served.http.get(path, params=params).json()
@@ -244,7 +244,7 @@ def test_a_part_of_a_long_list_may_be_requested(served: Served, path: str, name:
     assert served.http.get(path, params={"limit": "-1"}).status_code == 400
 
 
-def test_a_job_is_cancelled_and_stays_visible(served: Served) -> None:
+def test_a_cancelled_job_stays_visible(served: Served) -> None:
     answer = served.http.patch(f"/v1{JOB_PATH}?mode=cancel")
 
     assert (answer.status_code, answer.json()) == (202, {})
@@ -265,7 +265,7 @@ def test_a_job_is_not_stopped_by_get_or_an_unknown_mode(served: Served) -> None:
     assert served.http.get(f"{JOB_PATH}/status").json()["status"] in ("CREATED", "RUNNING")
 
 
-def test_a_shutdown_of_the_cluster_notifies_the_clients_of_its_jobs(served: Served) -> None:
+def test_a_cluster_shutdown_notifies_the_clients_of_its_jobs(served: Served) -> None:
     answer = served.http.delete("/v1/cluster")
 
     assert (answer.status_code, answer.json()) == (200, {})
@@ -330,7 +330,7 @@ def test_only_savepoints_can_be_disposed(served: Served, path: str) -> None:
     assert found["operation"]["failure-cause"]["class"] == "RestError"
 
 
-def test_the_description_lists_every_path(served: Served) -> None:
+def test_the_openapi_description_lists_every_path(served: Served) -> None:
     described = served.http.get("/openapi.json").json()
 
     assert described["openapi"].startswith("3.1")

@@ -16,11 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def function_names(node: dict[str, Any]) -> set[str]:
-    """The functions of a flame graph, without their lines."""
+    """Return the function names of a flame graph, without their lines."""
     return {node["name"].rpartition(":")[0]}.union(*(function_names(child) for child in node["children"]))
 
 
-@pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
+# In each run, another test covers memory and threads, and a cluster without Spark covers flame graphs.
+@pytest.mark.long
 def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -35,8 +36,8 @@ def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: Spark
             heap = http.get("/jobmanager/metrics?get=Status.JVM.Memory.Heap.Used").json()
             threads = http.get("/taskmanagers/task-manager-1/thread-dump").json()["threadInfos"]
             graph = f"/jobs/{job.job_id}/vertices/{job.details.vertices[0].vertex_id}/flamegraph"
-            while "data" not in (told := http.get(graph).json()):
-                assert told == {"endTimestamp": -3}
+            while "data" not in (response := http.get(graph).json()):
+                assert response == {"endTimestamp": -3}
             job.cancel()
             with pytest.raises(Exception, match="was cancelled"):
                 job.wait(timeout=60)
@@ -44,5 +45,5 @@ def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: Spark
 
     assert int(heap[0]["value"]) > 1_000_000
     assert {each["threadName"].partition("_")[0] for each in threads} == {job.job_id}
-    assert "flykka.spark_bridge.attempt.stage_executor._serve" in function_names(told["data"])
+    assert "flykka.spark_bridge.attempt.stage_executor._serve" in function_names(response["data"])
     assert ended == {"endTimestamp": -1}

@@ -1,4 +1,4 @@
-"""The process over HTTP: its metrics, threads and logs, and the part of them that belongs to a TaskManager."""
+"""The process over HTTP: its metrics, threads and logs, and the parts that belong to each TaskManager."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.flykka.rest.conftest import JOB_PATH, Served
 pytestmark = pytest.mark.slow
 
 
-def ids(told: list[dict[str, str]]) -> set[str]:
-    return {each["id"] for each in told}
+def ids(response: list[dict[str, str]]) -> set[str]:
+    return {each["id"] for each in response}
 
 
 def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
@@ -31,13 +31,13 @@ def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
     answer = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
 
     assert {"Status.Python.CPU.Time", "Status.Python.GarbageCollector.Generation2.Count"} <= listed
-    # A silent data plane has no JVM.
+    # A cluster with a silent data plane has no JVM.
     assert answer.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
     assert int(answer["Status.Python.Threads.Count"]) > 1
     assert int(answer["Status.Python.Memory.Resident.Max"]) > 1_000_000
 
 
-def test_a_task_manager_has_its_slots_tasks_and_buffers(served: Served) -> None:
+def test_a_task_manager_reports_its_slots_tasks_and_buffers(served: Served) -> None:
     wanted = "taskSlotsTotal,taskSlotsAvailable,numRunningTasks,Status.Shuffle.Netty.UsedMemorySegments"
     each = {
         name: {
@@ -77,7 +77,7 @@ def test_network_buffers_are_counted_if_they_are_limited() -> None:
 
 @pytest.fixture
 def working_thread(served: Served) -> Iterator[str]:
-    """A thread that works for an attempt of the job, named as by a data plane; yields its TaskManager."""
+    """A thread that works for an attempt of the job, named as by a data plane. Yields the attempt's TaskManager."""
     (subtask,) = served.gateway.vertex(
         served.job.job_id, served.gateway.graph(served.job.job_id).vertices[0].vertex_id
     )[1]
@@ -106,14 +106,14 @@ def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(
 
 
 @pytest.mark.slow
-def test_a_flame_graph_is_awaited_and_has_the_threads_of_the_vertex(served: Served, working_thread: str) -> None:
+def test_a_requested_flame_graph_contains_the_threads_of_the_vertex(served: Served, working_thread: str) -> None:
     path = f"{JOB_PATH}/vertices/source/flamegraph"
     first = served.http.get(path).json()
-    while "data" not in (told := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
-        assert told == first == {"endTimestamp": -3}
+    while "data" not in (response := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
+        assert response == first == {"endTimestamp": -3}
 
     names = set()
-    nodes = [told["data"]]
+    nodes = [response["data"]]
     while nodes:
         node = nodes.pop()
         names.add(node["name"].rpartition(":")[0] or node["name"])

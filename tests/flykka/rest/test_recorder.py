@@ -48,7 +48,7 @@ def test_unrecorded_jobs_and_checkpoints_have_no_story(served: Served) -> None:
         (f"{JOB_PATH}/checkpoints/details/7/story", f"checkpoint 7 of job {JOB} is not kept"),
     ],
 )
-def test_an_unknown_checkpoint_is_refused_without_work(
+def test_an_unknown_checkpoint_is_refused_at_once(
     served: Served, monkeypatch: pytest.MonkeyPatch, path: str, text: str
 ) -> None:
     def dump(*arguments: object) -> None:
@@ -90,7 +90,7 @@ def test_a_download_leaves_no_file(served: Served, tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.glob("flykka-*/tmp-*"))
 
 
-def test_a_recording_file_is_named_and_downloaded_in_its_current_state(tmp_path: Path) -> None:
+def test_a_recording_file_is_named_and_can_be_downloaded_while_written(tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("recorded", recorder=recorder):
         recording = Recording(recorder)

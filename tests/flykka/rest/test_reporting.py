@@ -1,4 +1,4 @@
-"""Reports at an interval until the end of the cluster, even if sending them fails."""
+"""Reports are sent at an interval until the end of the cluster, even if sending fails."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def test_reports_are_sent_at_the_interval(served: Served) -> None:
     made.close()
 
 
-def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_report_and_its_recovery_are_each_logged_once(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     reporter = RecordingReporter(reachable=False)
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         made = reporting(served, reporter, 1)
@@ -90,7 +92,7 @@ def test_close_does_not_wait_for_an_unreachable_receiver(served: Served) -> None
     assert requests[-1] == "close"
 
 
-def test_a_log_line_is_a_subject_with_its_labels_and_values() -> None:
+def test_a_logged_metric_line_has_a_subject_labels_and_values() -> None:
     values: dict[str, Value] = {"uptime": 5, "share": 0.25, "bytes": Distribution((1, 3), (1, 1))}
 
     assert line_of(Measured("jobmanager_job", {"job_name": "a 'b'"}, values)) == (
@@ -109,7 +111,9 @@ def test_the_log_has_lines_for_cluster_jobs_and_subtasks(served: Served, caplog:
     assert begins == ["jobmanager", "jobmanager_job", *of_subtask * 3]
 
 
-def test_metrics_are_not_collected_if_they_are_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_are_not_collected_if_metric_logging_is_disabled(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         LogReporter().report(None, 7_000)  # type: ignore[arg-type]
 

@@ -97,7 +97,7 @@ def test_an_unknown_job_has_no_bounds(served: Served) -> None:
     assert served.http.get(f"{JOB_PATH}/rescales/details/unknown").status_code == 404
 
 
-def test_the_settings_of_rescales_are_returned(served: Served) -> None:
+def test_the_rescale_settings_are_returned(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/rescales/config").json()
 
     assert answer["executingCooldownTimeoutInMillis"] == 30_000
@@ -105,14 +105,14 @@ def test_the_settings_of_rescales_are_returned(served: Served) -> None:
 
 
 def test_the_overview_has_the_last_rescale_of_each_outcome() -> None:
-    told = rescales_overview(SNAPSHOT)
+    overview = rescales_overview(SNAPSHOT)
 
-    assert told["rescalesCounts"] == {"ignored": 1, "inProgress": 1, "completed": 2, "failed": 0}
-    assert told["latest"]["completed"]["rescaleAttemptId"] == 3
-    assert told["latest"]["failed"] is None
+    assert overview["rescalesCounts"] == {"ignored": 1, "inProgress": 1, "completed": 2, "failed": 0}
+    assert overview["latest"]["completed"]["rescaleAttemptId"] == 3
+    assert overview["latest"]["failed"] is None
 
 
-def test_the_history_lists_rescales_newest_first_with_all_details() -> None:
+def test_the_rescale_history_is_listed_newest_first_with_all_details() -> None:
     newest, *_ = rescales_history(SNAPSHOT)
 
     assert newest["terminalState"] is None
@@ -124,11 +124,11 @@ def test_the_history_lists_rescales_newest_first_with_all_details() -> None:
 
 
 def test_the_summary_contains_the_durations_of_rescales() -> None:
-    told = rescales_summary(SNAPSHOT)
+    summary = rescales_summary(SNAPSHOT)
 
-    assert told["rescalesDurationStatsInMillis"]["max"] == 500
-    assert told["ignoredRescalesDurationStatsInMillis"]["avg"] == 100
-    assert told["failedRescalesDurationStatsInMillis"]["p50"] == "NaN"
+    assert summary["rescalesDurationStatsInMillis"]["max"] == 500
+    assert summary["ignoredRescalesDurationStatsInMillis"]["avg"] == 100
+    assert summary["failedRescalesDurationStatsInMillis"]["p50"] == "NaN"
 
 
 def test_the_command_rescales_and_prints_the_requirements(capsys: pytest.CaptureFixture[str], served: Served) -> None:

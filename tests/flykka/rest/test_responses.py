@@ -1,4 +1,4 @@
-"""Answers about checkpoints, watermarks and failures, for jobs in every state that Flink's dashboard draws."""
+"""Responses about checkpoints, watermarks and failures, for jobs in every state that Flink's dashboard draws."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ABORTED = CheckpointStatistics(
 )
 
 
-def test_a_failed_checkpoint_has_its_cause_task_and_task_manager_as_message() -> None:
+def test_a_failed_checkpoint_message_has_its_cause_task_and_task_manager() -> None:
     failure = CheckpointFailure(
         reason=CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
         cause=SerializedThrowable(type_name="DiskFullError", message="No space left on device\nat app.py"),
@@ -76,13 +76,13 @@ def test_an_aborted_checkpoint_lists_every_vertex_with_its_acknowledgements() ->
 
 
 def test_unacknowledged_subtasks_of_an_aborted_checkpoint_are_pending() -> None:
-    told = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
+    response = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
 
-    assert (told["num_acknowledged_subtasks"], told["num_subtasks"]) == (1, 2)
-    assert [each["status"] for each in told["subtasks"]] == ["completed", "pending"]
+    assert (response["num_acknowledged_subtasks"], response["num_subtasks"]) == (1, 2)
+    assert [each["status"] for each in response["subtasks"]] == ["completed", "pending"]
 
 
-def test_a_completed_checkpoint_has_its_retained_totals() -> None:
+def test_a_completed_checkpoint_retains_its_totals() -> None:
     kept = VertexCheckpointStatistics(
         vertex_id=SINK.vertex_id,
         parallelism=2,
@@ -111,7 +111,7 @@ def test_expired_subtasks_of_a_checkpoint_are_not_reported_as_pending() -> None:
     assert [each["status"] for each in subtask_details(nobody_yet, [], SINK)["subtasks"]] == ["pending", "pending"]
 
 
-def test_the_restored_checkpoint_has_the_time_of_its_restore() -> None:
+def test_the_restored_checkpoint_has_its_restore_time() -> None:
     completed = replace(_ABORTED, status=CheckpointStatsStatus.COMPLETED, path="/chk-3")
     stats = CheckpointStatsSnapshot(
         job_id=JOB,
@@ -127,18 +127,18 @@ def test_the_restored_checkpoint_has_the_time_of_its_restore() -> None:
         latest_restored=3,
     )
 
-    told = checkpointing_statistics(stats, restored_ms=12_000, listed=10)
+    response = checkpointing_statistics(stats, restored_ms=12_000, listed=10)
 
-    assert told["latest"]["restored"] == {
+    assert response["latest"]["restored"] == {
         "id": 3,
         "restore_timestamp": 12_000,
         "is_savepoint": False,
         "external_path": "/chk-3",
     }
-    assert [each["latest_ack_timestamp"] for each in told["history"]] == [-1, 9_000]
+    assert [each["latest_ack_timestamp"] for each in response["history"]] == [-1, 9_000]
 
 
-def test_a_subtask_at_the_end_of_its_input_shows_no_watermark() -> None:
+def test_a_subtask_at_the_end_of_its_input_has_no_watermark() -> None:
     subtasks = [subtask(number, at) for number, at in enumerate((None, 1_500, WATERMARK_MAX))]
 
     assert watermarks(subtasks) == [
@@ -160,13 +160,13 @@ def test_a_repeated_failure_has_its_last_time_and_its_count() -> None:
 
 def labelled_failure(number: int, **labels: str) -> RootExceptionHistoryEntry:
     cause = SerializedThrowable(type_name="ValueError", message="boom")
-    told = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
+    labels_of_failure = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
     return RootExceptionHistoryEntry(
-        number=number, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=number, failure_labels=told)
+        number=number, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=number, failure_labels=labels_of_failure)
     )
 
 
-def test_failures_have_their_labels_and_are_filtered_by_all_given_ones() -> None:
+def test_failures_have_labels_and_are_filtered_by_all_specified_labels() -> None:
     entries = [
         labelled_failure(1, kind="user", owner="a"),
         labelled_failure(2, kind="user", owner="b"),

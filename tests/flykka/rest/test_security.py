@@ -1,4 +1,4 @@
-"""Requests that are refused before they reach a handler: a test for each rule."""
+"""Requests that are refused before they reach a handler: one test for each rule."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_short_token_is_refused(serve: Serve, tmp_path: Path) -> None:
         serve(RestSettings(token_file=str(file)))
 
 
-def test_a_taken_address_is_refused(served: Served, serve: Serve) -> None:
+def test_an_address_in_use_is_refused(served: Served, serve: Serve) -> None:
     port = int(served.server.address.rpartition(":")[2])
 
     with pytest.raises(ClusterError, match=f"no REST interface at 127.0.0.1:{port}: .*in use"):
@@ -230,7 +230,7 @@ def test_malformed_requests_are_answered_or_disconnected_without_side_effects(se
 
 
 def _malformed(chance: random.Random) -> bytes:
-    """A request that is broken at some place."""
+    """Return a request that is malformed at some position."""
     method = chance.choice(["GET", "POST", "PATCH", "BREW", "", "G\0T", "DELETE"])
     part = chance.choice([JOB, "%00", "..%2f..", "\xff", "a" * 3_000, "{jobid}", "-1", "1e9", "'--", "%zz"])
     path = chance.choice(["/jobs/", "/v1/jobs/", "/taskmanagers/", "//", "", "/jobs/" + JOB + "/vertices/"]) + part

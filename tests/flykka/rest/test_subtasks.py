@@ -1,4 +1,4 @@
-"""Subtasks and attempts: of a running job, and of one that has failed once, from its archive."""
+"""Subtasks and attempts of a running job, and of an archived job that failed once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows_counter(rows: int) -> AccumulatorSnapshot:
 
 @pytest.fixture
 def restarted_job_history(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A history server whose job has had two attempts of a subtask."""
+    """A history server for a job with two attempts of one subtask."""
     job = ended_job(JOB)
     vertices = []
     for vertex in job.vertices:
@@ -75,15 +75,15 @@ def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
 
 
 def test_each_attempt_has_its_own_state_and_metrics(restarted_job_history: httpx.Client) -> None:
-    def asked(path: str) -> dict[str, object]:
+    def get_json(path: str) -> dict[str, object]:
         answer: dict[str, object] = restarted_job_history.get(f"{SUBTASK}/attempts/{path}").json()
         return answer
 
-    assert (asked("0")["status"], asked("0")["attempt"], asked("1")["attempt"]) == ("FAILED", 0, 1)
-    assert asked("0/accumulators") == {
+    assert (get_json("0")["status"], get_json("0")["attempt"], get_json("1")["attempt"]) == ("FAILED", 0, 1)
+    assert get_json("0/accumulators") == {
         "subtask": 1,
         "attempt": 0,
         "id": "first",
         "user-accumulators": [{"name": "rows", "type": "IntCounter", "value": "3"}],
     }
-    assert asked("1/accumulators")["user-accumulators"] == [{"name": "rows", "type": "IntCounter", "value": "5"}]
+    assert get_json("1/accumulators")["user-accumulators"] == [{"name": "rows", "type": "IntCounter", "value": "5"}]

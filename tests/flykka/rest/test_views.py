@@ -28,7 +28,7 @@ _OVERLAP = """(() => {
 })()"""
 
 Watched = tuple[Page, JobClient]
-"""A page at the list of jobs, and the listed job."""
+"""A page with the list of jobs, and the listed job."""
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_page_asks_for_a_missing_token_and_continues(watched: Watched) -> No
     assert all("401" in error for error in page.errors)
 
 
-def test_a_job_is_stopped_from_the_page_and_stays_there(watched: Watched) -> None:
+def test_a_job_stopped_from_the_page_stays_listed(watched: Watched) -> None:
     page, job = watched
 
     page.click("numbers")

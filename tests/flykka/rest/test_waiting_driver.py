@@ -22,12 +22,12 @@ from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 from tests.flykka.rest.conftest import Served
 
 DEADLINE = 30.0
-"""Seconds for an election."""
+"""The number of seconds that an election may take."""
 
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
-    """Starts a driver on the shared store; returns its cluster and its address."""
+    """Starts a driver on the shared store, and returns its cluster and its address."""
     with ExitStack() as last_first:
 
         def begin() -> tuple[LocalCluster, str]:
@@ -45,7 +45,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
 
 
 def first_answer(address: str, status: int) -> httpx.Response:
-    """The first answer with this status."""
+    """Return the first response with this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
         assert time.monotonic() < deadline, answer.text
@@ -59,13 +59,13 @@ def test_a_standby_driver_returns_the_address_of_the_leader(
     first_answer(leading, 200)
     _, waiting = drive()
 
-    (told,) = first_answer(waiting, 503).json()["errors"]
+    (error,) = first_answer(waiting, 503).json()["errors"]
     code = main(["list", "--address", waiting])
     cluster.shutdown()
     first_answer(waiting, 200)
 
-    assert told == f"this driver is on standby: another one leads, and answers at {leading}"
-    assert (code, told in capsys.readouterr().err) == (1, True)
+    assert error == f"this driver is on standby: another one leads, and answers at {leading}"
+    assert (code, error in capsys.readouterr().err) == (1, True)
 
 
 def test_a_cluster_that_replaces_its_job_manager_returns_a_retry_delay(

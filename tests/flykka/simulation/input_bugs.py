@@ -20,7 +20,7 @@ from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.keyed_store import KeyedStore
 
 
-def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
+def a_barrier_does_not_block_its_channel(patch: pytest.MonkeyPatch) -> None:
     """Data after an aligned barrier is read before the other barriers have arrived."""
 
     def read_on(_self: InputGate, _channel: int) -> None: ...
@@ -28,18 +28,18 @@ def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InputGate, "block", read_on)
 
 
-def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
-    """The watermark of a task is the greatest of its inputs, not the least."""
+def the_watermark_is_the_maximum_of_the_inputs(patch: pytest.MonkeyPatch) -> None:
+    """The watermark of a task is the maximum over its inputs, not the minimum."""
     patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
     patch.setattr(WatermarkValve, "check", lambda _: None)
 
 
 def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Rows that were late before a restart are accepted after it, until the next watermark arrives."""
+    """Rows that were late before a restart are accepted after the restart, until the next watermark arrives."""
     patch.setattr(inputs, "restored_input_watermark_ms", lambda _: WATERMARK_MIN)
 
 
-def an_aligned_source_reads_on(patch: pytest.MonkeyPatch) -> None:
+def an_aligned_source_ignores_its_limit(patch: pytest.MonkeyPatch) -> None:
     """A reader ignores its alignment limit."""
     patch.setattr(AlignedReading, "is_too_far_ahead", False)
 
@@ -55,7 +55,7 @@ def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> 
     patch.setattr(BarrierAligner, "_complete", hasty)
 
 
-def what_is_in_flight_on_the_other_inputs_is_no_state(patch: pytest.MonkeyPatch) -> None:
+def in_flight_data_of_other_inputs_is_lost(patch: pytest.MonkeyPatch) -> None:
     """In-flight data that unaligned barriers overtake is stored for the first input only."""
     start = InputGate.start_persisting
 
@@ -65,7 +65,7 @@ def what_is_in_flight_on_the_other_inputs_is_no_state(patch: pytest.MonkeyPatch)
     patch.setattr(InputGate, "start_persisting", of_the_first)
 
 
-def a_join_lets_go_of_rows_when_event_time_has_passed_them(patch: pytest.MonkeyPatch) -> None:
+def a_join_drops_rows_too_early(patch: pytest.MonkeyPatch) -> None:
     """Rows are not retained for later rows of the other side."""
     begin: Any = IntervalSegments.__init__
 
@@ -77,7 +77,7 @@ def a_join_lets_go_of_rows_when_event_time_has_passed_them(patch: pytest.MonkeyP
     patch.setattr(IntervalSegments, "check", lambda _: None)
 
 
-def a_restored_join_begins_with_its_left_side_alone(patch: pytest.MonkeyPatch) -> None:
+def a_restored_join_lacks_its_right_side(patch: pytest.MonkeyPatch) -> None:
     """The state of the right side is not restored."""
     restore = KeyedStore.restore
 
@@ -87,6 +87,6 @@ def a_restored_join_begins_with_its_left_side_alone(patch: pytest.MonkeyPatch) -
     patch.setattr(KeyedStore, "restore", without_right)
 
 
-def rows_that_have_met_none_are_told_with_each_watermark(patch: pytest.MonkeyPatch) -> None:
+def unmatched_rows_are_emitted_repeatedly(patch: pytest.MonkeyPatch) -> None:
     """Unmatched rows are emitted again with each watermark."""
     patch.setattr(IntervalSegments, "_open_from", lambda _self, _segment: None)

@@ -38,15 +38,15 @@ from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.spark_bridge.operators.keyed_process import DueTimers
 from flykka.spark_bridge.operators.operator_chain import OperatorChain
 from tests.flykka.simulation.input_bugs import (
-    a_barrier_does_not_hold_its_channel_back,
-    a_join_lets_go_of_rows_when_event_time_has_passed_them,
-    a_restored_join_begins_with_its_left_side_alone,
+    a_barrier_does_not_block_its_channel,
+    a_join_drops_rows_too_early,
+    a_restored_join_lacks_its_right_side,
     a_restored_task_has_no_watermark,
     a_snapshot_does_not_wait_for_the_last_channel,
-    a_watermark_is_that_of_the_faster_input,
-    an_aligned_source_reads_on,
-    rows_that_have_met_none_are_told_with_each_watermark,
-    what_is_in_flight_on_the_other_inputs_is_no_state,
+    an_aligned_source_ignores_its_limit,
+    in_flight_data_of_other_inputs_is_lost,
+    the_watermark_is_the_maximum_of_the_inputs,
+    unmatched_rows_are_emitted_repeatedly,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -56,8 +56,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 class PlantedBug:
     """A bug, the monitor that reports it first, and a part of the report.
 
-    The search starts at the seed `begin`, which shortens it; `settings` may contain the faults that expose the bug
-    soonest.
+    The search starts at the seed `begin`, which shortens the search; `settings` may contain the faults that expose the
+    bug soonest.
     """
 
     plant: Plant
@@ -70,7 +70,7 @@ class PlantedBug:
         return self.plant.__name__
 
     def scenarios(self, count: int) -> Iterator[Scenario]:
-        """This many scenarios that may expose the bug."""
+        """Generate this many scenarios that may expose the bug."""
         return (draw_scenario(seed, self.settings) for seed in range(self.begin, self.begin + count))
 
 
@@ -92,7 +92,7 @@ def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PendingCheckpoint, "acknowledge", strike_off)
 
 
-def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
+def output_is_committed_before_completion(patch: pytest.MonkeyPatch) -> None:
     """A task publishes as soon as its own state is durable."""
     on_written = SubtaskCheckpointCoordinator.on_written
 
@@ -104,7 +104,7 @@ def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
-    """A task releases a batch when its stage begins, not when the stage has ended."""
+    """A task releases a batch when its stage starts, not when the stage has ended."""
     read = StreamTask._read_input
 
     def hasty(self: StreamTask, now: int, *, has_room: bool) -> list[TaskEffect] | None:
@@ -120,8 +120,8 @@ def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StreamTask, "_read_input", hasty)
 
 
-def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is aborted, and its files are not deleted."""
+def state_of_an_aborted_checkpoint_is_not_deleted(patch: pytest.MonkeyPatch) -> None:
+    """The files of an aborted checkpoint are not deleted."""
 
     def keep(_self: CheckpointCoordinatorMachine, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
         return iter(())
@@ -140,7 +140,7 @@ def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskOutputs, "broadcast", all_but_one)
 
 
-def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> None:
+def a_restored_reader_skips_a_split(patch: pytest.MonkeyPatch) -> None:
     """The first split that a checkpoint recorded as unread counts as read."""
     restore = SplitReader.restore
 
@@ -151,8 +151,8 @@ def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(SplitReader, "restore", skip)
 
 
-def credit_is_given_twice(patch: pytest.MonkeyPatch) -> None:
-    """A consumer announces each free buffer two times."""
+def credit_is_announced_twice(patch: pytest.MonkeyPatch) -> None:
+    """A consumer announces each free buffer twice."""
     take_announcement = ChannelCredits.take_announcement
 
     def doubled(self: ChannelCredits) -> int:
@@ -161,7 +161,7 @@ def credit_is_given_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ChannelCredits, "take_announcement", doubled)
 
 
-def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.MonkeyPatch) -> None:
+def shared_state_is_deleted_with_its_first_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """State that several checkpoints share is counted as if only one checkpoint referred to it."""
     register = SharedStateRegistry.register
 
@@ -176,12 +176,12 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
     patch.setattr(SharedStateRegistry, "unregister", forgiving)
 
 
-def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
+def ended_sessions_are_accepted(patch: pytest.MonkeyPatch) -> None:
     """Messages under an ended session are handled like all others."""
     patch.setattr(LeaderSessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 
-def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
+def a_job_master_ignores_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
     """The coordinator dies, and its JobMaster continues without it."""
 
     def go_on(_self: JobMaster, _child: Ref) -> None: ...
@@ -189,7 +189,7 @@ def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.Monke
     patch.setattr(JobMaster, "_end_with", go_on)
 
 
-def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.MonkeyPatch) -> None:
+def a_snapshot_contains_already_fired_windows(patch: pytest.MonkeyPatch) -> None:
     """A snapshot contains windows whose results were emitted before its barrier."""
     snapshot_state: Any = OperatorChain.snapshot_state
 
@@ -206,7 +206,7 @@ def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.Monke
     patch.setattr(OperatorChain, "snapshot_state", too_early)
 
 
-def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.MonkeyPatch) -> None:
+def output_staged_before_a_barrier_is_not_in_its_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint completes without the output of the rows before it."""
     on_barrier_sent = CheckpointBook.on_barrier_sent
 
@@ -218,7 +218,7 @@ def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.Monke
     patch.setattr(CheckpointBook, "on_barrier_sent", one_late)
 
 
-def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.MonkeyPatch) -> None:
+def a_finished_attempt_releases_its_sent_batches(patch: pytest.MonkeyPatch) -> None:
     """The batches of an attempt are released with it, even if it has finished."""
     release_attempt: Any = BatchHolders.release_attempt
 
@@ -241,7 +241,7 @@ def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Bridge, "_begin", hasty)
 
 
-def an_aborted_checkpoint_takes_its_output_with_it(patch: pytest.MonkeyPatch) -> None:
+def output_of_an_aborted_checkpoint_is_lost(patch: pytest.MonkeyPatch) -> None:
     """Output staged for an aborted checkpoint is not committed with a later one."""
     abort, on_prepared = CheckpointBook.abort, CheckpointBook.on_prepared
 
@@ -275,7 +275,7 @@ def rows_are_counted_as_published_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskMeter, "count_published", lambda meter, rows: count(meter, 2 * rows))
 
 
-def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+def timers_set_while_others_fire_are_lost(patch: pytest.MonkeyPatch) -> None:
     """All timers up to the next version count as fired."""
     noted = DueTimers.on_fired
 
@@ -286,8 +286,8 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 
 
 PLANTED_BUGS = (
-    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has reached "),
-    PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="the source reads at watermark"),
+    PlantedBug(plant=the_watermark_is_the_maximum_of_the_inputs, monitor="watermarks", says=" has reached "),
+    PlantedBug(plant=an_aligned_source_ignores_its_limit, monitor="watermarks", says="the source reads at watermark"),
     PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels had reached"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
@@ -296,23 +296,19 @@ PLANTED_BUGS = (
         begin=4,
     ),
     PlantedBug(
-        plant=what_is_in_flight_on_the_other_inputs_is_no_state,
+        plant=in_flight_data_of_other_inputs_is_lost,
         monitor="barriers",
         says="was in flight, and is neither in the state nor in that of its channel",
     ),
+    PlantedBug(plant=a_join_drops_rows_too_early, monitor="output", says=" lacks ", begin=19),
     PlantedBug(
-        plant=a_join_lets_go_of_rows_when_event_time_has_passed_them, monitor="output", says=" lacks ", begin=19
-    ),
-    PlantedBug(
-        plant=a_restored_join_begins_with_its_left_side_alone,
+        plant=a_restored_join_lacks_its_right_side,
         monitor="output",
         says=" lacks ",
         settings=STAGES_FAIL,
     ),
-    PlantedBug(
-        plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
-    ),
-    PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
+    PlantedBug(plant=unmatched_rows_are_emitted_repeatedly, monitor="output", says="rows too many", begin=53),
+    PlantedBug(plant=timers_set_while_others_fire_are_lost, monitor="output", says=" lacks ", begin=12),
     PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were reported as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
@@ -321,13 +317,13 @@ PLANTED_BUGS = (
         settings=DOUBLED,
     ),
     PlantedBug(
-        plant=a_commit_comes_before_the_completion,
+        plant=output_is_committed_before_completion,
         monitor="commits",
         says="is published before it was reported as complete",
     ),
     PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
     PlantedBug(
-        plant=the_state_of_a_declined_checkpoint_is_kept,
+        plant=state_of_an_aborted_checkpoint_is_not_deleted,
         monitor="storage",
         says="/in-flight/",
         begin=328,
@@ -337,58 +333,58 @@ PLANTED_BUGS = (
         monitor="exchange",
         says="finishes, and the end of subpartition",
     ),
-    PlantedBug(plant=credit_is_given_twice, monitor="failures", says="CreditOverrunError"),
+    PlantedBug(plant=credit_is_announced_twice, monitor="failures", says="CreditOverrunError"),
     PlantedBug(
-        plant=a_restored_reader_begins_one_split_too_far,
+        plant=a_restored_reader_skips_a_split,
         monitor="output",
         says=" lacks ",
         settings=STAGES_FAIL,
         begin=9,
     ),
     PlantedBug(
-        plant=a_barrier_does_not_hold_its_channel_back,
+        plant=a_barrier_does_not_block_its_channel,
         monitor="barriers",
         says="was read before the snapshot",
     ),
     PlantedBug(
-        plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
+        plant=shared_state_is_deleted_with_its_first_checkpoint,
         monitor="storage",
         says="cannot be restored",
         begin=926,
     ),
     PlantedBug(
-        plant=nobody_looks_whose_session_it_is,
+        plant=ended_sessions_are_accepted,
         monitor="sessions",
         says=", which has ended",
         settings=CUT_OFF,
     ),
     PlantedBug(
-        plant=a_job_master_does_not_hear_of_the_end_of_its_coordinator,
+        plant=a_job_master_ignores_the_end_of_its_coordinator,
         monitor="progress",
         says="has not ended",
         settings=MASTERS_DIE,
     ),
     PlantedBug(
-        plant=the_state_is_noted_before_what_fires_with_it_has_left_it,
+        plant=a_snapshot_contains_already_fired_windows,
         monitor="output",
         says="rows too many",
         settings=STAGES_FAIL,
         begin=13,
     ),
     PlantedBug(
-        plant=what_was_staged_before_a_barrier_belongs_to_the_next_one,
+        plant=output_staged_before_a_barrier_is_not_in_its_checkpoint,
         monitor="output",
         says=" lacks ",
     ),
     PlantedBug(
-        plant=an_attempt_that_has_finished_takes_back_what_it_has_sent,
+        plant=a_finished_attempt_releases_its_sent_batches,
         monitor="data-plane",
         says="all its holders have released it",
         begin=14,
     ),
     PlantedBug(plant=a_commit_is_reported_before_it_is_done, monitor="output", says=" lacks "),
     PlantedBug(
-        plant=an_aborted_checkpoint_takes_its_output_with_it,
+        plant=output_of_an_aborted_checkpoint_is_lost,
         monitor="output",
         says=" lacks ",
         begin=44,

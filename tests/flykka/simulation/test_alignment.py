@@ -59,7 +59,7 @@ def chain(name: str, kinds: dict[str, OperatorKind], *reads: str, **fields: Any)
 
 
 def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
-    """A join of two sources; the rows of one are a thousand times further apart in event time."""
+    """Return a join of two sources; the rows of one source are a thousand times further apart in event time."""
     behaviours: dict[str, Behaviour] = {
         "slow": source_of(0, 1),
         "fast": source_of(1, 1_000),
@@ -89,11 +89,11 @@ def test_a_join_retains_few_rows_of_an_aligned_source(
     kept: list[int] = []
     add = IntervalSegments.add
 
-    def noted(segments: IntervalSegments[Any], segment: Any) -> None:
+    def record_size(segments: IntervalSegments[Any], segment: Any) -> None:
         add(segments, segment)
         kept.append(sum(each.rows for each in segments.live))
 
-    monkeypatch.setattr(IntervalSegments, "add", noted)
+    monkeypatch.setattr(IntervalSegments, "add", record_size)
 
     outcome = run(join_scenario(alignment))
 

@@ -1,4 +1,4 @@
-"""Simulated jobs with approximate recovery: they lose rows only after a failure, and publish no row twice."""
+"""Simulated jobs with approximate recovery lose rows only after a failure, and publish no row twice."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOSES = 84
 
 
 def first_scenario(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
-    """The first job of a seed."""
+    """Return the first job of a seed."""
     scenario = draw_scenario(seed, settings)
     return replace(scenario, jobs=scenario.jobs[:1])
 
 
 @pytest.mark.long
-def test_about_one_streaming_job_in_five_may_lose_rows_and_no_other() -> None:
+def test_about_every_fifth_streaming_job_may_lose_rows() -> None:
     drawn_all = [draw_scenario(seed, FAILING) for seed in range(1_000)]
 
     approximate = [scenario for scenario in drawn_all if scenario.approximate]
@@ -50,7 +50,7 @@ def test_a_failure_loses_rows_that_a_run_without_it_does_not_lose() -> None:
 
 
 @pytest.mark.parametrize("seed", [2, 13, LOSES])
-def test_without_a_failure_nothing_is_lost(seed: int) -> None:
+def test_no_rows_are_lost_without_a_failure(seed: int) -> None:
     scenario = first_scenario(seed, SMOOTH)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
@@ -60,9 +60,9 @@ def test_without_a_failure_nothing_is_lost(seed: int) -> None:
     assert lossy.rows == exact.rows
 
 
-def test_a_reader_given_rows_that_another_may_have_read_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_sent_to_a_second_reader_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Give queued rows to the next reader as if the previous one had not released them, and continue to count."""
+        """Send queued rows to the next reader as if the previous reader had not released them, and keep counting."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 

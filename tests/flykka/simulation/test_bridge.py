@@ -56,11 +56,11 @@ def test_each_query_is_answered_with_current_work_oldest_first(
     seeded_system.advance(100)
     bridge.tell(CommitCheckpoint(checkpoint_id=3))
 
-    told = explained_stages(seeded_system, bridge)
+    stages = explained_stages(seeded_system, bridge)
     seeded_system.advance(5_000)
     later = explained_stages(seeded_system, bridge)
 
-    assert [(each.what, each.since_ms) for each in told] == [
+    assert [(each.what, each.since_ms) for each in stages] == [
         ("stage 7 of 'op'", 1_000),
         ("committing checkpoint 3 of 'op'", 1_100),
     ]

@@ -35,7 +35,7 @@ def make() -> Iterator[Callable[[Process], Operator]]:
 
 
 def emit_numbers(output: Output[Rows]) -> list[int]:
-    """Emit now; returns the numbers of the source rows in the output."""
+    """Emit now, and return the numbers of the source rows in the output."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [number for row in output.rows or () for number, _ in row.parts]

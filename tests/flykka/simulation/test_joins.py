@@ -1,4 +1,4 @@
-"""Joins in simulated jobs: which ones are drawn, their expected output, and the results of the product's operator."""
+"""Joins in simulated jobs: which joins are drawn, their expected output, and the results of the product's operator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def simulated_row(number: int, time_ms: int, key: int = 0) -> Row:
 
 
 def emit_pairs(output: Output[Rows]) -> list[tuple[int, int]]:
-    """Emit now; returns the number and the time of each row."""
+    """Emit now, and return the number and the time of each row."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [(row.parts[0][0], row.time_ms) for row in output.rows or ()]
@@ -66,7 +66,7 @@ def joins_of(topology: Topology) -> list[Join]:
     return [each for each in topology.program.behaviours.values() if isinstance(each, Join)]
 
 
-def test_a_pair_has_the_numbers_of_both_and_the_later_time() -> None:
+def test_a_pair_has_the_numbers_of_both_rows_and_the_later_time() -> None:
     left, right = (
         (simulated_row(3, 100), simulated_row(4, 300)),
         (simulated_row(8, 105), simulated_row(9, 110), simulated_row(9, 105, key=1)),
@@ -113,7 +113,7 @@ def test_a_late_row_has_no_match(make: Make) -> None:
     assert arrives(operator, 1, simulated_row(2, 105), at=104) == [(2_0000_0003, 105)]
 
 
-def test_every_fourth_job_joins_and_has_all_kinds_of_joins() -> None:
+def test_every_fourth_job_has_a_join_and_all_join_types_occur() -> None:
     topologies = [draw_scenario(seed, SimulationSettings()).topology for seed in range(400)]
     joins = [join for topology in topologies for join in joins_of(topology)]
 
@@ -122,7 +122,7 @@ def test_every_fourth_job_joins_and_has_all_kinds_of_joins() -> None:
     assert {join.bounds is None for join in joins} == {True, False}
 
 
-def test_no_source_may_be_excluded_from_event_time_if_joins_need_it() -> None:
+def test_sources_of_time_joins_have_no_idle_timeout() -> None:
     topologies = [draw_scenario(seed, SimulationSettings()).topology for seed in range(400)]
     by_time = [topology for topology in topologies if joins_by_time(topology)]
 

@@ -27,20 +27,20 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2,
 
 
 def loss(arrival: Arrival) -> Fault:
-    """The loss of the first message of this kind: nothing is deployed before slots are offered."""
+    """Return the loss of the first message of this class, which is not sent before slots are offered."""
     seed = next(seed for seed in range(1_000) if Random(seed).choice(list(LOST)) == arrival)
     return Fault(kind=FaultKind.LOSS, before=OfferSlots, seed=seed)
 
 
 def scenario(seed: int, *faults: Fault) -> Scenario:
-    """One job, restarted without limit, with these faults only."""
+    """Return one job with unlimited restarts and only these faults."""
     drawn = draw_scenario(seed, WITHOUT_FAULTS)
     job = replace(drawn.jobs[0], faults=faults)
     return replace(drawn, jobs=(job,), restart_strategy=FixedDelayRestartStrategyConfiguration())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lost_deployment_costs_a_restart_but_no_row(seed: int) -> None:
+def test_a_lost_deployment_causes_a_restart_but_loses_no_row(seed: int) -> None:
     outcome = run(scenario(seed, loss((SubmitTask, TaskManager))))
 
     assert outcome.violations == ()
@@ -59,7 +59,7 @@ def test_a_lost_acknowledgement_is_harmless_if_tasks_report_that_they_run(seed: 
 
 
 @pytest.mark.long
-def test_a_lost_acknowledgement_of_slow_tasks_costs_a_restart_but_no_row() -> None:
+def test_a_lost_acknowledgement_of_slow_tasks_loses_no_row() -> None:
     opens_late = [Fault(kind=FaultKind.DELAY, before=ChainOpened, seed=seed) for seed in range(8)]
 
     outcomes = [run(scenario(each.seed % 5, loss((AcknowledgeDeployments, JobMaster)), each)) for each in opens_late]

@@ -25,11 +25,11 @@ class Word(Message):
 
 @message("simulation_test.sign")
 class Sign(Message):
-    """actor -> actor: a sign of life."""
+    """actor -> actor: a heartbeat."""
 
 
 class RecordingActor(Actor):
-    """Records the messages it receives, and sends the given ones."""
+    """Records the messages that it receives, and sends the messages that the test specifies."""
 
     def __init__(self, received: list[str]) -> None:
         self._received = received
@@ -45,7 +45,7 @@ class RecordingActor(Actor):
 
 
 class Pair:
-    """Two actors, and the messages each has received."""
+    """Two actors, and the messages that each has received."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -117,7 +117,7 @@ def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
     assert pair.received == {"here": ["a"], "there": ["a"]}
 
 
-def test_messages_without_a_sender_pass_the_isolation(pair: Pair) -> None:
+def test_messages_without_a_sender_are_not_isolated(pair: Pair) -> None:
     pair.cut()
 
     pair.refs["there"].tell(Word(text="from outside"))

@@ -1,4 +1,4 @@
-"""A bug in any real machine is exposed in simulation; without it, the same runs violate no law."""
+"""A bug in any real machine is exposed in simulation. Without the bug, the same runs violate no law."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SEEDS = 500
 SOME = (
     "a_batch_is_released_before_it_is_read",
     "a_commit_is_reported_before_it_is_done",
-    "a_join_lets_go_of_rows_when_event_time_has_passed_them",
+    "a_join_drops_rows_too_early",
     "a_snapshot_does_not_wait_for_the_last_channel",
-    "a_watermark_is_that_of_the_faster_input",
-    "an_attempt_that_has_finished_takes_back_what_it_has_sent",
-    "credit_is_given_twice",
-    "nobody_looks_whose_session_it_is",
-    "the_state_of_a_declined_checkpoint_is_kept",
-    "what_was_staged_before_a_barrier_belongs_to_the_next_one",
+    "the_watermark_is_the_maximum_of_the_inputs",
+    "a_finished_attempt_releases_its_sent_batches",
+    "credit_is_announced_twice",
+    "ended_sessions_are_accepted",
+    "state_of_an_aborted_checkpoint_is_not_deleted",
+    "output_staged_before_a_barrier_is_not_in_its_checkpoint",
 )
-"""One bug of each kind of machine that few runs expose; the others need long runs."""
+"""One bug in each kind of machine that few runs expose; the others need long runs."""
 
 
 @pytest.mark.slow

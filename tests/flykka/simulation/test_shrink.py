@@ -39,7 +39,7 @@ def number_of_rows(scenario: Scenario) -> int:
 
 
 def large_scenario() -> Scenario:
-    """The first scenario with a crash among its faults and with events of every kind."""
+    """Return the first scenario with a crash among its faults and with events of every kind."""
     drawn = (draw_scenario(seed, SimulationSettings(max_faults=8)) for seed in range(1_000))
     return next(s for s in drawn if FaultKind.CRASH in faults_of(s) and len(s.topology.vertices) > 3)
 
@@ -74,7 +74,7 @@ def test_a_scenario_that_violates_another_law_is_rejected() -> None:
     assert len(shrunk.scenario.jobs) == 3
 
 
-def test_shrinking_ends_when_its_runs_are_used_up() -> None:
+def test_shrinking_ends_when_its_number_of_runs_is_exhausted() -> None:
     shrunk = shrink(large_scenario(), violations_of=breaks_with_a_crash_and_three_rows, runs=5)
 
     assert shrunk is not None
@@ -110,7 +110,7 @@ def test_the_law_of_a_violation_does_not_depend_on_the_actor(text: str, law: str
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_smaller_job_can_run(seed: int) -> None:
+def test_every_shrunk_job_can_run(seed: int) -> None:
     scenario = draw_scenario(seed, SimulationSettings())
     plan = scenario.jobs[0]
 

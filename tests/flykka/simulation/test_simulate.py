@@ -1,4 +1,4 @@
-"""A whole cluster over countable rows: for every seed, no row is lost and none counts twice."""
+"""A whole cluster over countable rows: for every seed, no row is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_law_holds_for_every_seed(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_without_faults_ends_with_every_row_in_the_output(seed: int) -> None:
+def test_a_run_without_faults_outputs_every_row(seed: int) -> None:
     outcome = simulate(seed, WITHOUT_FAULTS)
 
     assert outcome.violations == ()
@@ -50,7 +50,7 @@ def test_a_run_without_faults_ends_with_every_row_in_the_output(seed: int) -> No
     assert outcome.faults == Counter()
 
 
-def test_the_same_seed_is_the_same_run() -> None:
+def test_equal_seeds_yield_equal_runs() -> None:
     settings = SimulationSettings(digest=True)
 
     first, again, other = simulate(11, settings), simulate(11, settings), simulate(12, settings)
@@ -59,7 +59,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert first.digest != other.digest
 
 
-def test_a_run_is_the_same_with_and_without_recording(tmp_path: Path) -> None:
+def test_recording_does_not_change_a_run(tmp_path: Path) -> None:
     settings = SimulationSettings(digest=True)
 
     recorded = simulate(11, replace(settings, trace_path=tmp_path / "run.trace"))
@@ -79,7 +79,7 @@ def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
     assert outcome.turns * 0.9 < sum(isinstance(record, Turn) for record in records) <= outcome.turns
 
 
-def test_a_backlog_of_small_splits_is_read_several_at_a_time(tmp_path: Path) -> None:
+def test_a_backlog_of_small_splits_is_read_several_splits_at_a_time(tmp_path: Path) -> None:
     for seed in range(3):
         simulate(seed, replace(WITHOUT_FAULTS, trace_path=tmp_path / f"{seed}.trace"))
 

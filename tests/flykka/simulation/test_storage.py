@@ -31,7 +31,7 @@ def checkpoint_of(path: str) -> CompletedCheckpoint:
     return CompletedCheckpoint(job_id=JOB, checkpoint_id=3, timestamp_ms=0, duration_ms=1, task_states=(entry,))
 
 
-def test_a_checkpoint_is_read_as_written_and_gone_once_discarded() -> None:
+def test_a_checkpoint_is_read_as_written_and_deleted_once_discarded() -> None:
     with mounted("here") as storage:
         checkpoints = CheckpointStorage("simulated://here/checkpoints")
         storage.write("here/checkpoints/job-1/state", ROWS)
@@ -79,7 +79,7 @@ def test_a_file_whose_rename_fails_does_not_exist() -> None:
         assert storage.files == {}
 
 
-def test_one_name_is_mounted_once_and_unusable_afterwards() -> None:
+def test_a_storage_name_is_mounted_once_and_unusable_after_the_run() -> None:
     with mounted("here"), pytest.raises(RuntimeError, match="already runs"), mounted("here"):
         pass
 

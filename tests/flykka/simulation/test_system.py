@@ -1,4 +1,4 @@
-"""The system of a simulation: paused actors, lost and duplicated messages, and a clock that jumps."""
+"""The system of a simulation: paused actors, lost and duplicated messages, and clock jumps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tick(Message):
 
 
 class Listener(Actor):
-    """Records the messages it receives, with their times."""
+    """Records the messages that it receives, with their times."""
 
     def __init__(self, heard: list[tuple[int, str]]) -> None:
         self._heard = heard
@@ -44,7 +44,7 @@ def system() -> Iterator[SimulatedSystem]:
         yield system
 
 
-def test_a_paused_actor_receives_everything_later_and_in_order(system: SimulatedSystem) -> None:
+def test_a_paused_actor_receives_all_messages_later_and_in_order(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     listener = system.spawn(Props(Listener, heard), "listener")
     system.advance(10)

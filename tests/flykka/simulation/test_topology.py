@@ -43,7 +43,7 @@ def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
 
 
 def read_twice(source: Source) -> Topology:
-    """A sink that reads both outputs of a source."""
+    """Return a job whose sink reads both outputs of a source."""
     program = Program(behaviours={"source": source, "sink": Sink(name="sink")})
     edges = tuple(
         JobEdge(source=JobVertexId("source"), source_output=output, ship_strategy=ShipStrategy.REBALANCE)
@@ -113,7 +113,7 @@ def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
         assert topology.as_batch().expected_output() == topology.expected_output()
 
 
-def test_the_expected_output_contains_the_source_once_per_path_to_a_sink() -> None:
+def test_the_expected_output_contains_each_row_once_per_path_to_a_sink() -> None:
     source = source_of(10)
     parts = Counter(part for row in source.read(0, 10) for part in row.parts)
 

@@ -1,4 +1,4 @@
-"""The checks of a simulation find and name each kind of violation."""
+"""The checks of a simulation detect and name each kind of violation."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 
 def a_seed_at_least_once() -> int:
-    """A seed whose job guarantees only at-least-once delivery."""
+    """Return a seed whose job guarantees only at-least-once delivery."""
     modes = ((seed, draw_scenario(seed, WITHOUT_FAULTS).jobs[0].checkpointing.mode) for seed in count())
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 
 
 def first_violations(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
-    """The violations of the first of these seeds that has any."""
+    """Return the violations of the first of these seeds that has any."""
     for seed in seeds:
         if violations := simulate(seed, settings).violations:
             return [str(violation) for violation in violations]
@@ -98,7 +98,7 @@ def test_a_batch_read_after_its_release_is_named(monkeypatch: pytest.MonkeyPatch
     assert any("all its holders have released it" in text for text in violations)
 
 
-def test_undeleted_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undeleted_state_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CheckpointStorage, "discard", lambda *_: None)
 
     violations = first_violations(range(40))
@@ -124,7 +124,7 @@ def test_a_savepoint_with_deleted_state_is_named(monkeypatch: pytest.MonkeyPatch
     assert any("was retained, but cannot be restored: " in text for text in violations)
 
 
-def test_a_job_that_does_not_end_makes_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_does_not_end_is_reported_as_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamTask, "_on_committed", lambda *_: [])
 
     violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
@@ -180,7 +180,7 @@ def test_an_unexpected_row_is_detected_under_at_least_once(monkeypatch: pytest.M
     assert any("rows too many, such as row -1 with value 0" in text for text in violations)
 
 
-def test_a_job_that_exceeds_its_steps_makes_no_progress() -> None:
+def test_a_job_that_exceeds_its_steps_is_reported_as_without_progress() -> None:
     violations = first_violations(range(10), SimulationSettings(faults=frozenset(), max_steps=1))
 
     assert violations == ["job-1 has not ended after 1 steps [progress]"]

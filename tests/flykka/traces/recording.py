@@ -36,7 +36,7 @@ class TimerEnvelope(Envelope):
 
 
 class Recording:
-    """Writes turns one after the other, by default a tenth of a second apart."""
+    """Writes one turn after the other, by default a tenth of a second apart."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,19 +63,19 @@ class Recording:
         return number
 
     def killed(self, ref: Ref) -> int:
-        """Record that an actor is killed; returns the record's number."""
+        """Record that an actor is killed, and return the record's number."""
         number = self._next(100)
         self._recorder.killed(number, self.now_ms, ref)
         return number
 
     def dead_letter(self, recipient: Ref, message: Message, reason: str) -> int:
-        """Record a dead letter; returns the record's number."""
+        """Record a dead letter, and return the record's number."""
         number = self._next(100)
         self._recorder.dead_letter(number, self.now_ms, message, None, recipient, reason)
         return number
 
     def closed(self) -> Trace:
-        """The complete trace for reading."""
+        """Return the complete trace for reading."""
         self._recorder.close()
         return Trace.open(self.path)
 
@@ -90,7 +90,7 @@ def job_master(job: JobId = JOB) -> Ref:
 
 
 def play_into(recorder: FlightRecorder, trace: Trace) -> None:
-    """Records the messages of a trace without their effects."""
+    """Record the messages of a trace without their effects."""
     for turn in trace.turns:
         assert isinstance(turn.message, Message)
         recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)

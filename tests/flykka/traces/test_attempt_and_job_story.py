@@ -1,4 +1,4 @@
-"""The stories of an attempt and of a job: events in order, with routine ones condensed into a line."""
+"""The stories of an attempt and of a job: events in order, with routine events condensed into one line."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_attempt_story_runs_from_restore_to_end_with_routine_condensed(record
     ]
 
 
-def test_a_failing_attempt_states_the_place_and_the_cause(recording: Recording) -> None:
+def test_the_story_of_a_failing_attempt_states_location_and_cause(recording: Recording) -> None:
     record_attempt(recording, 0, ends=ExecutionState.FAILED)
 
     story = recording.closed().story(attempt="window-0")
@@ -116,7 +116,7 @@ def test_an_attempt_is_identified_by_any_unique_part_of_its_id(recording: Record
 
 
 def record_notifications(recording: Recording, *said: Message) -> None:
-    """The JobMaster notifies two listeners in one turn."""
+    """Record a turn in which the JobMaster notifies two listeners."""
     effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
     recording.turn(
         job_master(),

@@ -1,4 +1,4 @@
-"""The story of a checkpoint: every step that concerns it, and no step of another."""
+"""The story of a checkpoint: every step that concerns this checkpoint, and no step of another."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_checkpoint_story_has_phases_in_seconds_since_the_trigger(recording: R
     ]
 
 
-def test_equal_steps_of_many_tasks_are_one_line_with_the_last_one(recording: Recording) -> None:
+def test_equal_steps_of_many_tasks_are_one_line_with_the_last_task(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=64)
 
     story = recording.closed().story(checkpoint=1)
@@ -113,7 +113,7 @@ def test_a_declining_task_is_named_with_its_failure(recording: Recording) -> Non
     assert line.first.failed
 
 
-def test_barriers_and_commits_belong_to_a_checkpoint_though_they_name_no_job(recording: Recording) -> None:
+def test_barriers_and_commits_are_attributed_to_a_checkpoint_without_a_job_id(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     barrier = BufferResponse(
         partition_id=partition_id(attempt(0), 0),
@@ -127,9 +127,9 @@ def test_barriers_and_commits_belong_to_a_checkpoint_though_they_name_no_job(rec
         type(task_ref(1))(f"{task_ref(1).path}/bridge", 1), CommitCheckpoint(checkpoint_id=2), sender=task_ref(1)
     )
 
-    told = [line.text for line in recording.closed().story(checkpoint=2).lines()]
+    texts = [line.text for line in recording.closed().story(checkpoint=2).lines()]
 
-    assert told[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
+    assert texts[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
 
 
 def test_a_dead_letter_is_listed_as_an_undelivered_message(recording: Recording) -> None:
@@ -195,14 +195,14 @@ def test_turns_dropped_by_a_flight_recorder_are_mentioned(recording: Recording, 
 def test_a_story_is_available_as_json(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=5)
 
-    told = recording.closed().story(checkpoint=1).to_json()
+    story = recording.closed().story(checkpoint=1).to_json()
 
-    assert told["outcome"].startswith("COMPLETED")
-    acknowledged = next(step for step in told["steps"] if step["phase"] == "acknowledgements")
+    assert story["outcome"].startswith("COMPLETED")
+    acknowledged = next(step for step in story["steps"] if step["phase"] == "acknowledgements")
     assert (acknowledged["count"], acknowledged["last_ms"] - acknowledged["ms"]) == (5, 40)
 
 
-def test_a_story_has_one_subject(recording: Recording) -> None:
+def test_a_checkpoint_story_has_exactly_one_subject(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     trace = recording.closed()
 
@@ -221,7 +221,7 @@ def test_a_restart_from_the_checkpoint_follows_in_the_story(recording: Recording
     assert (line.phase, line.text) == ("afterwards", "JobMaster: restarts the tasks from it")
 
 
-def test_tasks_without_a_known_job_have_a_story(recording: Recording) -> None:
+def test_tasks_of_an_unknown_job_have_a_story(recording: Recording) -> None:
     recording.turn(task_ref(0), CommitCheckpoint(checkpoint_id=2))
 
     assert recording.closed().story(checkpoint=2).subject == "checkpoint 2 of job that the trace does not name"

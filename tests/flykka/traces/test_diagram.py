@@ -37,7 +37,9 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 
 def record_talk(recording: Recording) -> Trace:
-    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives nothing more."""
+    """Record that Alice receives a message from outside and sends a message to Bob; Bob fails, is killed and receives
+    no more messages.
+    """
     first = recording.turn(ALICE, says("go"), ("send", BOB, says("hello")))
     recording.turn(BOB, says("hello"), sender=ALICE, cause=first, failure=BOOM)
     recording.turn(ALICE, says("tick"), timer=True, cause=first)
@@ -84,7 +86,7 @@ def test_only_selected_turns_are_drawn(recording: Recording, view: View, turns: 
     assert [line.turn for line in lines if isinstance(line, Arrow)] == turns
 
 
-def test_a_run_of_collapsed_messages_is_one_line(recording: Recording) -> None:
+def test_a_sequence_of_collapsed_messages_is_one_line(recording: Recording) -> None:
     for _ in range(2):
         recording.turn(ALICE, HeartbeatDue(), timer=True)
         recording.turn(BOB, HeartbeatRequest(origin=ALICE), sender=ALICE)
@@ -154,7 +156,7 @@ def test_texts_are_escaped_for_mermaid(recording: Recording, text: str) -> None:
 
 
 class Scripts(HTMLParser):
-    """Collects the scripts of a page, and every resource it would fetch."""
+    """Collects the scripts of a page, and every resource that the page would fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +194,7 @@ def test_the_page_is_self_contained(recording: Recording) -> None:
     assert not re.search(r"https?://|@import|url\(|fetch\(|XMLHttpRequest", page)
 
 
-def test_the_page_holds_every_turn_with_its_fields_and_its_cause(recording: Recording) -> None:
+def test_the_page_contains_every_turn_with_its_fields_and_its_cause(recording: Recording) -> None:
     data, _ = read_page(record_talk(recording).to_html())
 
     assert (data["actors"], data["names"], data["types"]) == (
@@ -226,7 +228,7 @@ def test_a_browser_draws_the_page_without_an_error(recording: Recording, tmp_pat
     assert "5 of 5 lines" in drawn_page.stdout
 
 
-def test_no_message_can_end_the_script_it_is_in(recording: Recording) -> None:
+def test_no_message_can_close_the_script_that_contains_it(recording: Recording) -> None:
     recording.turn(ALICE, says("</script><script>alert(1)</script><!--"))
 
     data, scripts = read_page(recording.closed().to_html())
@@ -235,7 +237,7 @@ def test_no_message_can_end_the_script_it_is_in(recording: Recording) -> None:
     assert data["rows"][0][8]["text"] == "</script><script>alert(1)</script><!--"
 
 
-def test_huge_values_are_cut_with_a_note(recording: Recording) -> None:
+def test_huge_values_are_truncated_with_a_note(recording: Recording) -> None:
     recording.turn(ALICE, says("x" * 100_000))
 
     data, _ = read_page(recording.closed().to_html())
@@ -250,12 +252,12 @@ def test_a_diagram_may_cover_one_checkpoint(recording: Recording) -> None:
 
     data, _ = read_page(trace.to_html(checkpoint=1))
 
-    told_to = {data["actors"][row[4]] for row in data["rows"]}
-    assert told_to == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
+    receivers = {data["actors"][row[4]] for row in data["rows"]}
+    assert receivers == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 
-def test_perfetto_gets_threads_for_actors_slices_for_turns_arrows_for_causes(recording: Recording) -> None:
+def test_perfetto_gets_threads_for_actors_slices_for_turns_and_arrows_for_causes(recording: Recording) -> None:
     trace = record_talk(recording)
 
     written = json.loads("".join(perfetto("recorded", (), stream_lines(trace, View()), begin_of(trace))))
@@ -275,7 +277,7 @@ def test_perfetto_gets_threads_for_actors_slices_for_turns_arrows_for_causes(rec
     assert [event["name"] for event in events if event["ph"] == "i"] == ["KILLED", "Say"]
 
 
-def test_turns_of_one_millisecond_do_not_overlap_in_perfetto(recording: Recording) -> None:
+def test_turns_in_one_millisecond_do_not_overlap_in_perfetto(recording: Recording) -> None:
     for _ in range(3):
         recording.turn(TASK_MANAGER, says("now"), after_ms=0)
     trace = recording.closed()

@@ -1,4 +1,4 @@
-"""Stories identify messages by their tags, even if this process lacks their class, so each tag must exist."""
+"""Stories identify messages by their tags, even if this process lacks their classes, so each tag must exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tags() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "named_tags",
     [
         attempt_story.STEPS,
         attempt_story.CHECKPOINTS,
@@ -33,8 +33,8 @@ def tags() -> set[str]:
     ],
     ids=["attempt", "checkpoints of attempts", "checkpoint", "failures", "job", "announcements"],
 )
-def test_every_tag_is_that_of_a_message(told: Iterable[str], tags: set[str]) -> None:
-    assert set(told) <= tags
+def test_every_tag_belongs_to_a_message(named_tags: Iterable[str], tags: set[str]) -> None:
+    assert set(named_tags) <= tags
 
 
 def test_every_kind_of_message_has_a_tag(tags: set[str]) -> None:

@@ -150,9 +150,10 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
 
     picture = read_html(details)
 
-    assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
-    for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
-        assert told in picture.text
+    # In the heading above the picture, and in the picture's title.
+    assert picture.text.count("rows read per second") == 2
+    for caption in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
+        assert caption in picture.text
     assert "svg" in picture.tags
     assert "script" not in picture.tags
 

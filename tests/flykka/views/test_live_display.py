@@ -1,4 +1,4 @@
-"""The pictures of a running job: when and to where they are sent, and when they end."""
+"""The pictures of a running job: when and where they are sent, and when they end."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Notebook:
         self.outcome.try_set(None)
 
     def next_picture(self) -> tuple[str, str, bool]:
-        """Text, display id, and whether it replaces an existing picture."""
+        """Return the text, the display id, and whether the picture replaces an existing one."""
         bundle, display_id, update, _ = self.pictures.get(timeout=PATIENCE)
         assert "delays" in bundle["text/html"]
         return bundle["text/plain"], display_id, update
 
     def rest(self) -> list[tuple[Bundle, str, bool, float]]:
-        """The remaining pictures, once all are drawn."""
+        """Return the remaining pictures after all are drawn."""
         self.display.shown_last.get(timeout=PATIENCE)
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 

@@ -30,7 +30,7 @@ class Leaf(Value):
 
 @value("codec_test.big_leaf")
 class BigLeaf(Leaf):
-    """A subclass, allowed wherever a leaf is."""
+    """A subclass, which is allowed wherever a leaf is allowed."""
 
     weight: float = 1.0
 
@@ -62,7 +62,7 @@ class Wrapped(Message):
 
 
 def the_wire_of(value: Value, **changes: object) -> bytes:
-    """The bytes of `value` with some fields replaced without the codec; `...` removes a field."""
+    """Return the bytes of `value` with some fields replaced without the codec; `...` removes a field."""
     wire = {**msgpack.unpackb(encode(value)), **changes}
     return bytes(msgpack.packb({name: item for name, item in wire.items() if item is not ...}))
 
@@ -88,7 +88,7 @@ def test_a_value_round_trips(value: Value) -> None:
     assert repr(back) == repr(value)
 
 
-def test_equal_values_have_equal_bytes_however_they_were_written() -> None:
+def test_equal_values_have_equal_bytes() -> None:
     written = Tree(name="ash", height=2, pair=(1, "x"))
     otherwise = Tree(pair=(1, "x"), height=2.0, name="ash")
 
@@ -108,13 +108,13 @@ def test_a_ref_is_created_by_the_resolver_of_the_receiving_system() -> None:
     assert tree.owner == Ref("/user/forester", 3)
 
 
-def test_fields_of_a_newer_peer_are_passed_over() -> None:
+def test_fields_of_a_newer_peer_are_ignored() -> None:
     wire = the_wire_of(Leaf(leaf_id=LeafId("a"), size=3), shape="round", veins=[1, {"x": 2}])
 
     assert decode(wire) == Leaf(leaf_id=LeafId("a"), size=3)
 
 
-def test_fields_that_an_older_peer_does_not_send_take_their_defaults() -> None:
+def test_fields_that_an_older_peer_does_not_send_get_their_defaults() -> None:
     wire = the_wire_of(Leaf(leaf_id=LeafId("a"), size=3), size=...)
 
     assert decode(wire) == Leaf(leaf_id=LeafId("a"), size=0)
@@ -155,14 +155,14 @@ TREE = Tree(name="ash")
     ],
     ids=lambda argument: argument if isinstance(argument, str) else "",
 )
-def test_bytes_that_are_no_value_are_refused_with_the_place(wire: bytes, said: str) -> None:
+def test_bytes_that_do_not_encode_a_value_are_refused_with_the_position(wire: bytes, said: str) -> None:
     with pytest.raises(DecodeError) as refusal:
         decode(wire)
 
     assert said in str(refusal.value)
 
 
-def test_a_value_cut_off_anywhere_is_refused() -> None:
+def test_a_value_truncated_anywhere_is_refused() -> None:
     wire = encode(Tree(name="ash", leaves=(LEAF,), owner=Ref("/user/forester", 3)))
 
     for length in range(len(wire)):
@@ -170,7 +170,7 @@ def test_a_value_cut_off_anywhere_is_refused() -> None:
             decode(wire[:length])
 
 
-def test_endless_nesting_is_refused_in_both_directions() -> None:
+def test_unlimited_nesting_is_refused_in_both_directions() -> None:
     deep: Message = TREE
     for _ in range(400):
         deep = Wrapped(message=deep)
@@ -185,7 +185,7 @@ def test_endless_nesting_is_refused_in_both_directions() -> None:
 
 
 class Sapling(Tree):
-    """A subclass of a declared class, without a declaration of its own."""
+    """A subclass of a declared class, without its own declaration."""
 
 
 class Pair(NamedTuple):
@@ -216,7 +216,7 @@ class Bare:
         ({"owner": Ref(["user", "forester"], 3)}, "Tree.owner: not an address"),  # type: ignore[arg-type]
     ],
 )
-def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: str) -> None:
+def test_values_of_the_wrong_type_cannot_be_encoded(changes: dict[str, Any], said: str) -> None:
     tree = Tree(**{"name": "ash", **changes})
 
     with pytest.raises(EncodeError) as refusal:
@@ -234,7 +234,7 @@ def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: st
         (Bare(), "Bare: expected Value, got Bare"),
     ],
 )
-def test_only_declared_values_are_sent(thing: Any, said: str) -> None:
+def test_only_declared_values_can_be_encoded(thing: Any, said: str) -> None:
     with pytest.raises(EncodeError) as refusal:
         encode(thing)
 
@@ -250,7 +250,7 @@ class WithMapping(Value):
 
 @value("codec_test.ambiguous")
 class Ambiguous(Value):
-    """A class with a colour or a text: both are encoded as str."""
+    """A class with a field that is a colour or a text; both types are encoded as str."""
 
     colour: Colour | str
 

@@ -19,7 +19,7 @@ class Greet(Message):
     times: int = 1
 
 
-def test_a_message_is_an_immutable_value_named_by_its_fields() -> None:
+def test_a_message_is_an_immutable_value_with_keyword_fields() -> None:
     greeting = Greet(name="Ada")
 
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -38,20 +38,20 @@ def test_a_declared_class_is_found_by_its_tag() -> None:
     assert class_of("message_test.nobody") is None
 
 
-def test_the_registry_is_in_the_order_of_the_tags() -> None:
+def test_the_registry_is_sorted_by_tag() -> None:
     tags = list(registered())
 
     assert tags == sorted(tags)
 
 
 @pytest.mark.parametrize("tag", ["greet", "Message.greet", "message.", "message.greet.again", "message-test.greet", ""])
-def test_a_tag_of_another_form_is_refused(tag: str) -> None:
+def test_a_tag_in_another_format_is_refused(tag: str) -> None:
     with pytest.raises(ValueError, match="is not of the form"):
         value(tag)
 
 
 @pytest.mark.parametrize(("declare", "base"), [(message, Value), (value, object)])
-def test_a_class_of_another_family_is_refused(declare: Any, base: type) -> None:
+def test_a_class_without_the_required_base_class_is_refused(declare: Any, base: type) -> None:
     outsider = type("Outsider", (base,), {})
 
     with pytest.raises(TypeError, match="does not derive from"):
@@ -60,7 +60,7 @@ def test_a_class_of_another_family_is_refused(declare: Any, base: type) -> None:
     assert class_of("message_test.outsider") is None
 
 
-def test_a_tag_belongs_to_one_class() -> None:
+def test_a_tag_cannot_be_used_by_two_classes() -> None:
     class Other(Message):
         """test -> test: declares a tag that another class has."""
 
@@ -70,7 +70,7 @@ def test_a_tag_belongs_to_one_class() -> None:
     assert class_of("message_test.greet") is Greet
 
 
-def test_a_class_that_is_declared_again_takes_its_tag_with_it() -> None:
+def test_a_redeclared_class_takes_over_its_tag() -> None:
     def declare() -> type[Message]:
         @message("message_test.cell")
         class Cell(Message):

@@ -9,7 +9,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 
-def test_refs_are_equal_if_path_and_incarnation_are_whatever_their_class() -> None:
+def test_refs_are_equal_if_path_and_incarnation_are_equal() -> None:
     class LivingRef(Ref):
         pass
 

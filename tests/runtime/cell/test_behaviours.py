@@ -16,7 +16,7 @@ from tests.runtime.scripted_actors import Say, says
 
 
 class Chameleon(Actor):
-    """Becomes the behaviour that a word names, and logs all other words."""
+    """Switches to the behaviour that a word names, and logs all other words."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -68,21 +68,21 @@ def test_the_next_message_is_handled_by_the_new_behaviour(say: Callable[..., lis
     assert say("x", "become second", "x", "become third", "x") == ["first x", "second x", "third x"]
 
 
-def test_unbecome_goes_back_to_handle_message_from_anywhere(say: Callable[..., list[str]]) -> None:
+def test_unbecome_returns_to_handle_message_from_any_depth(say: Callable[..., list[str]]) -> None:
     assert say("become second", "become third", "unbecome", "x", "unbecome", "x") == ["first x", "first x"]
 
 
 def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) -> None:
-    told = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
+    words = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
 
-    assert told == ["third x", "second x", "first x"]
+    assert words == ["third x", "second x", "first x"]
 
 
 def test_become_without_stacking_replaces_only_the_top_behaviour(say: Callable[..., list[str]]) -> None:
     assert say("stack second", "become third", "x", "unbecome", "x") == ["third x", "first x"]
 
 
-def test_a_restart_begins_with_handle_message_again(say: Callable[..., list[str]]) -> None:
+def test_a_restart_resets_the_behaviour_to_handle_message(say: Callable[..., list[str]]) -> None:
     assert say("stack second", "stack third", "fail", "x", "unbecome", "x") == ["first x", "first x"]
 
 
@@ -90,14 +90,14 @@ def test_a_behaviour_may_delegate_to_handle_message(say: Callable[..., list[str]
     assert say("become passing_on", "x") == ["passed on", "first x"]
 
 
-def test_an_invalid_behaviour_is_refused_by_become(system: SeededSystem) -> None:
+def test_become_refuses_an_invalid_behaviour(system: SeededSystem) -> None:
     errors: list[str] = []
 
-    async def waiting(_message: Message) -> None: ...
+    async def wait_for_message(_message: Message) -> None: ...
 
     class Confused(Actor):
         def pre_start(self) -> None:
-            for behaviour in ("second", waiting):
+            for behaviour in ("second", wait_for_message):
                 with pytest.raises(TypeError) as raised:
                     self.context.become(behaviour)  # type: ignore[arg-type]
                 errors.append(str(raised.value))
@@ -134,7 +134,7 @@ def test_an_actor_on_an_event_loop_may_become_a_coroutine_function(system: Seede
     assert log == ["1000 b", "1000 c"]
 
 
-def test_any_function_of_a_message_is_a_behaviour(system: SeededSystem) -> None:
+def test_any_function_that_takes_a_message_can_be_a_behaviour(system: SeededSystem) -> None:
     heard: list[Message] = []
 
     class Plain(Actor):

@@ -1,4 +1,4 @@
-"""`Terminated` is sent exactly once, for any kind of end, after all messages of the ended actor."""
+"""A watcher gets `Terminated` exactly once, however the actor ended, and after all messages of the ended actor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSyste
     assert log == ["w start", "w watch", "w watch", "w sees the end of /user/a"]
 
 
-def test_actors_that_have_already_ended_are_reported_too(system: SeededSystem) -> None:
+def test_watching_an_ended_actor_reports_its_end_at_once(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
@@ -37,7 +37,7 @@ def test_actors_that_have_already_ended_are_reported_too(system: SeededSystem) -
     assert log == ["w start", "w sees the end of /user/a"]
 
 
-def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -> None:
+def test_watching_a_ref_that_never_existed_reports_its_end(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(scripted_actor(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
@@ -46,7 +46,7 @@ def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -
     assert log == ["w start", "w sees the end of /user/nobody"]
 
 
-def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
+def test_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(scripted_actor([]), "a")
 

@@ -1,4 +1,4 @@
-"""Creating, stopping and naming actors."""
+"""Creation, stop and names of actors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
     assert pykka.ActorRegistry.get_by_urn(ref.actor_urn) == ref
 
 
-def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
+def test_an_instance_is_created_in_a_turn_of_its_actor(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(scripted_actor(log), "a")
@@ -31,7 +31,7 @@ def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
     assert log == ["a start"]
 
 
-def test_messages_of_one_sender_arrive_in_their_order(system: SeededSystem) -> None:
+def test_messages_of_one_sender_arrive_in_order(system: SeededSystem) -> None:
     log: list[str] = []
     receiver = system.spawn(scripted_actor(log), "r")
 
@@ -61,7 +61,7 @@ def test_children_stop_before_their_parent(system: SeededSystem) -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
-def test_a_stop_overtakes_waiting_messages_and_they_are_dead_letters(system: SeededSystem) -> None:
+def test_a_stop_overtakes_queued_messages_which_become_dead_letters(system: SeededSystem) -> None:
     log: list[str] = []
     letters: list[str] = []
     system.event_stream.subscribe(lambda letter: letters.append(letter.message.text), DeadLetter)
@@ -93,7 +93,7 @@ def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
     assert log == ["a start", "a end", "a stop"]
 
 
-def test_the_name_of_a_stopped_actor_can_be_reused_with_a_new_incarnation(system: SeededSystem) -> None:
+def test_a_stopped_actors_name_can_be_reused_with_a_new_incarnation(system: SeededSystem) -> None:
     first = system.spawn(scripted_actor([]), "a")
     with pytest.raises(InvalidActorNameError, match="not free"):
         system.spawn(scripted_actor([]), "a")
@@ -106,12 +106,12 @@ def test_the_name_of_a_stopped_actor_can_be_reused_with_a_new_incarnation(system
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "-a", "a b"])
-def test_a_name_must_fit_into_a_path(system: SeededSystem, name: str) -> None:
+def test_an_actor_name_must_be_a_valid_path_element(system: SeededSystem, name: str) -> None:
     with pytest.raises(InvalidActorNameError):
         system.spawn(scripted_actor([]), name)
 
 
-def test_every_end_of_an_actor_is_published(system: SeededSystem) -> None:
+def test_every_actor_end_is_published(system: SeededSystem) -> None:
     ends: list[ActorTerminated] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
     ref = system.spawn(scripted_actor([]), "a")
@@ -121,7 +121,7 @@ def test_every_end_of_an_actor_is_published(system: SeededSystem) -> None:
     assert ends == [ActorTerminated(ref=ref, reason=EndReason.STOPPED)]
 
 
-def test_a_terminated_system_takes_no_more_actors() -> None:
+def test_a_terminated_system_refuses_to_spawn_actors() -> None:
     system = SeededSystem()
     ref = system.spawn(scripted_actor([]), "a")
 
@@ -133,7 +133,7 @@ def test_a_terminated_system_takes_no_more_actors() -> None:
         system.spawn(scripted_actor([]), "b")
 
 
-def test_children_are_listed_in_the_order_of_their_spawning(system: SeededSystem) -> None:
+def test_children_are_listed_in_spawning_order(system: SeededSystem) -> None:
     seen: list[str] = []
     script = {
         "start": lambda context: [context.spawn(scripted_actor([]), name) for name in "zay"],
@@ -146,7 +146,7 @@ def test_children_are_listed_in_the_order_of_their_spawning(system: SeededSystem
     assert seen == ["/user/p/z", "/user/p/a", "/user/p/y"]
 
 
-def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
+def test_a_selection_resolves_to_the_current_incarnation(system: SeededSystem) -> None:
     log: list[str] = []
     selection = system.actor_selection("/user/a")
     system.spawn(scripted_actor(log), "a").stop()
@@ -159,8 +159,8 @@ def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
     assert log[-1] == "a hello"
 
 
-def test_ids_and_random_numbers_repeat_with_the_seed_and_differ_between_actors() -> None:
-    def made(seed: int, name: str) -> list[object]:
+def test_ids_and_random_numbers_depend_on_the_seed_and_the_actor() -> None:
+    def ids_and_numbers(seed: int, name: str) -> list[object]:
         found: list[object] = []
         script = {
             "start": lambda context: found.extend(
@@ -172,12 +172,12 @@ def test_ids_and_random_numbers_repeat_with_the_seed_and_differ_between_actors()
             system.run_until_idle()
         return found
 
-    assert made(1, "a") == made(1, "a")
-    assert not set(made(1, "a")) & set(made(1, "b"))
-    assert not set(made(1, "a")) & set(made(2, "a"))
+    assert ids_and_numbers(1, "a") == ids_and_numbers(1, "a")
+    assert not set(ids_and_numbers(1, "a")) & set(ids_and_numbers(1, "b"))
+    assert not set(ids_and_numbers(1, "a")) & set(ids_and_numbers(2, "a"))
 
 
-def test_proxies_are_refused_with_the_message_form(system: SeededSystem) -> None:
+def test_proxies_are_refused_with_the_equivalent_message(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(ProxyNotSupportedError, match=r"ref\.ask\(SomeMessage"):

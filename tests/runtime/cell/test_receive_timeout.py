@@ -1,4 +1,6 @@
-"""The receive timeout, in virtual time; its message is not handled if another message has arrived in the meantime."""
+"""The receive timeout, in virtual time. A queued timeout message is dropped if another message has arrived in the
+meantime.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class Heartbeat(NotInfluenceReceiveTimeout):
 
 
 class Sleeper(Actor):
-    """Logs each word with its time, and does what the script contains for a word, `start` or `restart`."""
+    """Logs each word with its time, and performs the scripted action for a word, `start` or `restart`."""
 
     def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log
@@ -61,7 +63,7 @@ def sleeper(system: ActorSystem, log: list[str], **script: Deed) -> ActorRef:
     return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **script}), "sleeper")
 
 
-def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> None:
+def test_the_receive_timeout_fires_after_each_idle_period(system: SeededSystem) -> None:
     log: list[str] = []
     sleeper(system, log)
 
@@ -82,7 +84,7 @@ def test_every_message_restarts_the_receive_timeout(system: SeededSystem) -> Non
     assert log == ["60 x", "120 x", "180 x", "240 x", "340 ReceiveTimeout"]
 
 
-def test_messages_that_are_marked_do_not_count(system: SeededSystem) -> None:
+def test_marked_messages_do_not_restart_the_receive_timeout(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
 
@@ -94,19 +96,19 @@ def test_messages_that_are_marked_do_not_count(system: SeededSystem) -> None:
     assert log == ["40 Heartbeat", "80 Heartbeat", "100 ReceiveTimeout", "120 Heartbeat"]
 
 
-def test_a_timeout_queued_after_another_message_is_void(system: SeededSystem) -> None:
+def test_a_timeout_queued_after_another_message_is_dropped(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
     system.advance(99)
 
     ref.tell(says("x"))
-    system.manual_clock.move_to(100)  # The alarm rings while the word waits.
+    system.manual_clock.move_to(100)  # The alarm fires while the word is queued.
     system.advance(150)
 
     assert log == ["100 x", "200 ReceiveTimeout"]
 
 
-def test_a_message_sets_no_alarm(system: SeededSystem) -> None:
+def test_handling_a_message_creates_no_additional_alarm(system: SeededSystem) -> None:
     ref = sleeper(system, [])
     system.run_until_idle()
     alarms = len(system.manual_clock._alarms)
@@ -132,7 +134,7 @@ def test_the_receive_timeout_can_be_changed_and_turned_off(system: SeededSystem)
     assert system.manual_clock.next_due() is None
 
 
-def test_a_queued_timeout_is_void_after_it_is_turned_off(system: SeededSystem) -> None:
+def test_a_queued_timeout_is_dropped_after_the_timeout_is_turned_off(system: SeededSystem) -> None:
     log: list[str] = []
 
     def turn_off(context: ActorContext) -> None:
@@ -158,7 +160,7 @@ def test_a_restart_keeps_the_receive_timeout_as_in_akka(system: SeededSystem) ->
     assert log == ["50 fail", "150 ReceiveTimeout", "150 x", "250 ReceiveTimeout"]
 
 
-def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
+def test_the_backoff_delay_of_a_restart_does_not_count_as_idle_time(system: SeededSystem) -> None:
     log: list[str] = []
     script: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
     delay = OneForOne(backoff=Backoff(min_backoff="500 ms", max_backoff="500 ms", random_factor=0))
@@ -190,7 +192,7 @@ def test_the_receive_timeout_survives_become(system: SeededSystem) -> None:
     assert log == ["0 become", "other Say", "other ReceiveTimeout"]
 
 
-def test_a_stashed_timeout_is_unstashed(system: SeededSystem) -> None:
+def test_a_stashed_receive_timeout_is_unstashed(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(
         system, log, ReceiveTimeout=lambda context: context.stash(), back=lambda context: context.unstash_all()
@@ -233,7 +235,7 @@ class LethalClock(ManualClock):
         return super().schedule(due_ms, callback)
 
 
-def test_an_actor_killed_in_the_moment_of_setting_leaves_no_alarm() -> None:
+def test_an_actor_killed_while_setting_its_timeout_leaves_no_alarm() -> None:
     clock = LethalClock()
     dispatcher = SeededDispatcher(0, clock)
     system = ActorSystem("seeded", dispatcher=dispatcher)
@@ -248,7 +250,7 @@ def test_an_actor_killed_in_the_moment_of_setting_leaves_no_alarm() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, "0 s", -1, "soon", True])
-def test_a_timeout_is_a_length_of_time_above_0(system: SeededSystem, timeout: Duration) -> None:
+def test_a_receive_timeout_must_be_a_positive_duration(system: SeededSystem, timeout: Duration) -> None:
     errors: list[DurationError] = []
 
     def begin(context: ActorContext) -> None:

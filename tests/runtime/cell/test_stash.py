@@ -24,7 +24,7 @@ from tests.runtime.scripted_actors import Deed, Say, says, scripted_actor
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
 
 
-def test_unstashed_messages_come_in_order_before_queued_ones(system: SeededSystem) -> None:
+def test_unstashed_messages_are_handled_in_order_before_queued_ones(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log), "shop")
 
@@ -50,7 +50,7 @@ def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
 
 
 class SenderKeeper(Shop):
-    """Stashes questions until it is opened, and then answers each."""
+    """Stashes questions until it is opened, and answers all of them afterwards."""
 
     def __init__(self, senders: list[object]) -> None:
         super().__init__([], {})
@@ -65,7 +65,7 @@ class SenderKeeper(Shop):
             super().handle_message(message)
 
 
-def test_restashing_an_unstashed_message_is_no_error(system: SeededSystem) -> None:
+def test_stashing_an_unstashed_message_again_is_allowed(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log, {"retry": lambda context: context.unstash_all()}), "shop")
 
@@ -75,7 +75,7 @@ def test_restashing_an_unstashed_message_is_no_error(system: SeededSystem) -> No
     assert log == ["a", "b"]
 
 
-def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
+def test_stashing_the_same_message_twice_in_a_turn_fails(system: SeededSystem) -> None:
     errors: list[StashError] = []
 
     def twice(context: ActorContext) -> None:
@@ -100,7 +100,7 @@ def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
 
 
-def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> None:
+def test_no_message_is_current_outside_turns(system: SeededSystem) -> None:
     kept: list[ActorContext] = []
     ref = system.spawn(scripted_actor([], {"keep": kept.append}), "a")
     asked = ref.ask(says("keep"), block=False)
@@ -112,7 +112,7 @@ def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> N
     assert not asked.done()
 
 
-def test_a_stash_may_have_a_limit_and_the_overflow_is_the_actors_failure(system: SeededSystem) -> None:
+def test_a_full_stash_fails_its_actor(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     log: list[str] = []
@@ -132,7 +132,7 @@ def test_a_stash_may_have_a_limit_and_the_overflow_is_the_actors_failure(system:
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 2.0, True])
-def test_the_limit_is_a_whole_number_above_0(capacity: object) -> None:
+def test_a_stash_limit_must_be_a_positive_integer(capacity: object) -> None:
     with pytest.raises(ValueError, match="whole number above 0, not"):
         shop([]).with_stash_capacity(capacity)  # type: ignore[arg-type]
 
@@ -172,7 +172,7 @@ def test_a_stashed_terminated_is_unstashed_unless_unwatched(system: SeededSystem
     assert log == ([] if unwatched else [Terminated.__name__])
 
 
-def test_a_stashed_message_of_a_former_leader_stays_out(system: SeededSystem) -> None:
+def test_a_stashed_message_of_a_former_leader_is_not_handled(system: SeededSystem) -> None:
     letters = lost_in(system)
     log: list[str] = []
     session = LeaderSessionId("old")
@@ -204,7 +204,7 @@ def by_letter(message: Message) -> int:
     ],
     ids=lambda given: type(given).__name__,
 )
-def test_every_kind_of_mailbox_takes_the_stash_back(
+def test_every_mailbox_type_accepts_unstashed_messages(
     system: SeededSystem, mailbox: MailboxType, order: list[str]
 ) -> None:
     log: list[str] = []
@@ -219,7 +219,7 @@ def test_every_kind_of_mailbox_takes_the_stash_back(
     assert log == [*order, "z"]
 
 
-def test_unstashed_messages_come_before_their_equals_in_order(system: SeededSystem) -> None:
+def test_unstashed_messages_precede_queued_messages_of_equal_priority(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(StablePriorityMailbox(lambda message: 0)), "shop")
 
@@ -229,7 +229,7 @@ def test_unstashed_messages_come_before_their_equals_in_order(system: SeededSyst
     assert log == ["a", "b", "c", "d"]
 
 
-def test_unstashed_messages_come_first_in_their_own_lane(system: SeededSystem) -> None:
+def test_unstashed_messages_come_first_within_their_own_lane(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(ControlAwareMailbox()), "shop")
     for early in (says("a"), Alarm(), says("b")):
@@ -243,7 +243,7 @@ def test_unstashed_messages_come_first_in_their_own_lane(system: SeededSystem) -
     assert log == ["Alarm", "Drill", "a", "b", "c"]
 
 
-def test_a_message_that_was_accepted_once_finds_room_in_a_full_mailbox(system: SeededSystem) -> None:
+def test_unstashed_messages_are_accepted_by_a_full_mailbox(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(BoundedMailbox(2, "drop_oldest")), "shop")
     for text in "abc":
@@ -256,7 +256,7 @@ def test_a_message_that_was_accepted_once_finds_room_in_a_full_mailbox(system: S
     assert log == ["a", "b", "c", "d"]
 
 
-def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
+def test_the_trace_contains_the_stash(tmp_path: Path) -> None:
     with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
         tell_all(system.spawn(shop([]), "shop"), "a", "open")
         system.run_until_idle()
@@ -265,7 +265,7 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
 
 
-def test_a_message_sent_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
+def test_a_message_object_sent_twice_is_stashed_twice(system: SeededSystem) -> None:
     log: list[str] = []
     again = says("again")
     opened: list[bool] = []

@@ -1,6 +1,4 @@
-"""The awaitables that a coroutine of an actor may use, and the ones that are refused: on the event loop and in virtual
-time.
-"""
+"""Awaitables that an actor's coroutine may use and those that are refused, on the event loop and in virtual time."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ from tests.runtime.scripted_actors import Say, replies, says, scripted_actor
 
 
 class Doer(Actor):
-    """Awaits one scripted coroutine for each message, and then answers the asker."""
+    """Awaits one scripted coroutine for each message, then replies to the asker."""
 
     def __init__(self, deed: Callable[[ActorContext], Awaitable[object]]) -> None:
         self.deed = deed
@@ -106,7 +104,7 @@ def test_asyncio_functions_on_tasks_work(either: ActorSystem) -> None:
     assert got == [0, 1, 2, 3]
 
 
-def test_the_same_seed_makes_the_same_order_and_another_one_another() -> None:
+def test_the_seed_decides_the_order() -> None:
     def run(seed: int) -> list[str]:
         log: list[str] = []
 
@@ -145,7 +143,7 @@ async def test_external_resources_are_refused_in_virtual_time(
     assert "virtual time cannot wait" in failed.value.failure.message
 
 
-async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system: SeededSystem) -> None:
+async def test_a_future_of_a_foreign_event_loop_is_refused_in_virtual_time(system: SeededSystem) -> None:
     foreign = asyncio.get_running_loop().create_future()
 
     async def deed(_context: ActorContext) -> None:
@@ -176,7 +174,7 @@ def test_blocking_is_refused_before_anything_is_sent(either: ActorSystem) -> Non
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_actors_that_await_each_other_are_named(either: ActorSystem, length: int) -> None:
+def test_an_await_cycle_is_refused_with_the_names_of_its_actors(either: ActorSystem, length: int) -> None:
     refs: list[ActorRef] = []
 
     def awaits(number: int) -> Callable[[ActorContext], Awaitable[object]]:
@@ -219,7 +217,7 @@ def test_an_actor_cannot_await_its_own_end(either: ActorSystem) -> None:
 # Interaction with the rest of the kernel
 
 
-def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -> None:
+def test_a_turn_is_recorded_completely_when_its_coroutine_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "trace"
 
     with SeededSystem(1, recorder=TraceRecorder(path)) as system:
@@ -255,7 +253,7 @@ async def _tells(ref: ActorRef, text: str) -> None:
     ref.tell(says(text))
 
 
-def test_a_kill_is_placed_by_a_message_to_a_coroutine(system: SeededSystem) -> None:
+def test_a_kill_can_be_planned_by_a_message_to_a_coroutine_actor(system: SeededSystem) -> None:
     done: list[str] = []
 
     async def deed(context: ActorContext) -> None:
@@ -272,7 +270,7 @@ def test_a_kill_is_placed_by_a_message_to_a_coroutine(system: SeededSystem) -> N
     assert done == ["x"]
 
 
-def test_an_actor_becomes_a_coroutine_and_stashes_meanwhile(system: SeededSystem) -> None:
+def test_an_actor_may_become_a_coroutine_and_stash_during_it(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Opening(Actor):
@@ -298,7 +296,7 @@ def test_an_actor_becomes_a_coroutine_and_stashes_meanwhile(system: SeededSystem
     assert log == ["early at 2000", "late at 3000"]
 
 
-def test_a_receive_timeout_counts_from_the_end_of_the_coroutine(system: SeededSystem) -> None:
+def test_a_receive_timeout_starts_at_the_end_of_the_coroutine(system: SeededSystem) -> None:
     heard: list[int] = []
 
     class Listening(Actor):
@@ -329,14 +327,14 @@ async def _nothing(_context: ActorContext) -> None:
     pass
 
 
-def test_only_the_loop_runs_coroutines() -> None:
+def test_coroutines_are_refused_outside_the_event_loop_dispatcher() -> None:
     assert does(_nothing).dispatcher == "loop"
     for dispatcher in ("default", "pinned"):
         with pytest.raises(ValueError, match="is a coroutine function: only"):
             does(_nothing).with_dispatcher(dispatcher)
 
 
-def test_an_actor_from_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
+def test_the_dispatcher_of_an_actor_from_a_factory_is_validated_at_creation(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     made = Props(lambda: Doer(_nothing))

@@ -15,7 +15,7 @@ from flykka.runtime.errors import AskFailedError, AskTimeoutError
 from flykka.runtime.futures.future import Future
 
 
-def test_only_the_first_result_counts() -> None:
+def test_a_future_keeps_its_first_result() -> None:
     future: Future[int] = Future()
 
     assert future.try_set(1)
@@ -25,25 +25,26 @@ def test_only_the_first_result_counts() -> None:
     assert future.get(timeout=0) == 1
 
 
-def test_a_future_is_no_iterable() -> None:
+def test_a_future_is_not_iterable() -> None:
     assert not isinstance(Future[int](), Iterable)
     with pytest.raises(TypeError):
         iter(Future[int]())  # type: ignore[call-overload]
 
 
-def test_a_wait_ends_at_its_time_limit() -> None:
+def test_a_wait_ends_at_its_timeout() -> None:
     with pytest.raises(AskTimeoutError):
         Future[int]().get(timeout=0.001)
 
 
-def test_an_interrupt_that_does_not_wake_the_main_thread_still_takes_effect() -> None:
+def test_an_interrupt_takes_effect_without_waking_the_main_thread() -> None:
     main = threading.get_ident()
     heard = threading.Event()
 
     def interrupt() -> None:
         while sys._current_frames()[main].f_code.co_name != "_acquire":
             os.sched_yield()
-        # A signal to this thread does not wake the other one, nor does one that arrives just before it sleeps.
+        # A signal to this thread does not wake the main thread, nor does a signal that arrives just before the main
+        # thread sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         heard.wait()
 
@@ -71,7 +72,7 @@ def test_a_waiting_thread_is_woken() -> None:
     assert got == [4]
 
 
-def test_callbacks_run_once_and_late_ones_at_once() -> None:
+def test_callbacks_run_once_and_late_ones_run_immediately() -> None:
     future: Future[int] = Future()
     calls: list[str] = []
     future.add_done_callback(lambda: calls.append("early"))
@@ -82,7 +83,7 @@ def test_callbacks_run_once_and_late_ones_at_once() -> None:
     assert calls == ["early", "late"]
 
 
-def test_a_failing_callback_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:
     future: Future[int] = Future()
     calls: list[str] = []
     future.add_done_callback(lambda: 1 / 0)
@@ -94,7 +95,7 @@ def test_a_failing_callback_harms_no_other(caplog: pytest.LogCaptureFixture) -> 
     assert "a callback of a future failed" in caplog.text
 
 
-def test_map_is_computed_once_even_when_it_fails() -> None:
+def test_map_is_computed_once_even_if_it_fails() -> None:
     calls: list[int] = []
 
     def explode(value: int) -> int:

@@ -18,7 +18,7 @@ from tests.runtime.scripted_actors import says, scripted_actor
 
 
 class Gate:
-    """Blocks every caller until it is opened."""
+    """Blocks every caller until the test opens it."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """A watchdog that checks only on demand, with a threshold of an hour."""
+    """A watchdog that checks only on demand and has a threshold of one hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()
@@ -75,7 +75,7 @@ def test_a_blocking_turn_is_reported_with_its_stack(caplog: pytest.LogCaptureFix
     assert "/user/a#1 has been handling Say for" in caplog.text
 
 
-def test_a_blocking_turn_is_reported_at_growing_intervals(
+def test_a_blocking_turn_is_reported_at_increasing_intervals(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
@@ -87,7 +87,7 @@ def test_a_blocking_turn_is_reported_at_growing_intervals(
     assert [round(turn.elapsed_ms / 3_600_000) for turn in slow_turns] == [1, 2, 4, 8, 16]
 
 
-def test_many_short_turns_are_no_slow_one(
+def test_many_short_turns_are_not_reported_as_slow(
     threaded: ActorSystem, slow_turns: list[SlowTurn], watchdog: Watchdog
 ) -> None:
     gates = [Gate(), Gate()]
@@ -103,7 +103,7 @@ def test_many_short_turns_are_no_slow_one(
     assert slow_turns == []
 
 
-def test_a_pinned_actor_may_block(
+def test_a_pinned_actor_that_blocks_is_not_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(scripted_actor([], {"x": gate.hold}).with_dispatcher("pinned"), "a").tell(says("x"))
@@ -115,7 +115,7 @@ def test_a_pinned_actor_may_block(
     assert slow_turns == []
 
 
-def test_a_pinned_actor_that_may_not_block_is_reported(
+def test_a_pinned_actor_declared_as_nonblocking_is_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(scripted_actor([], {"x": gate.hold}).with_dispatcher("pinned", may_block=False), "a").tell(says("x"))
@@ -128,10 +128,10 @@ def test_a_pinned_actor_that_may_not_block_is_reported(
     assert "in hold" in slow_turns[0].stack
 
 
-def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate: Gate) -> None:
+def test_a_watchdog_ignores_actors_of_other_systems(threaded: ActorSystem, gate: Gate) -> None:
     with ActorSystem("other", slow_turn_threshold=None) as other:
-        told: list[SlowTurn] = []
-        other.event_stream.subscribe(told.append, SlowTurn)
+        reports: list[SlowTurn] = []
+        other.event_stream.subscribe(reports.append, SlowTurn)
         watchdog = Watchdog(other, 3_600_000)
         threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
         assert gate.reached.wait(5)
@@ -140,7 +140,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
             watchdog.check_threads(hour * HOUR)
 
         watchdog.close()
-        assert told == []
+        assert reports == []
 
 
 def test_a_slow_start_is_reported(
@@ -176,7 +176,7 @@ def watchdogs(name: str) -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == f"flykka-watchdog-{name}"]
 
 
-def test_a_threaded_system_has_a_watchdog_until_its_end() -> None:
+def test_a_threaded_system_runs_a_watchdog_until_it_terminates() -> None:
     with ActorSystem("watched-until-its-end"):
         (watchdog,) = watchdogs("watched-until-its-end")
 

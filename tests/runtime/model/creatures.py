@@ -20,7 +20,7 @@ from tests.runtime.model.messages import Answer, Do, Done, Question, Tick
 
 MOST_ACTORS = 40
 DEEPEST_ASK = 5
-"""The limit of actors that wait within each other's turns: all their frames are on one stack."""
+"""The maximum number of actors that wait within each other's turns; the frames of all these turns are on one stack."""
 
 
 class Wound(Exception):
@@ -32,12 +32,12 @@ class Wound(Exception):
 
 
 def decide(error: BaseException) -> Directive:
-    """The directive of a `Wound`; any other error restarts."""
+    """Return the directive of a `Wound`; restart after any other error."""
     return error.directive if isinstance(error, Wound) else Directive.RESTART
 
 
 def cannot_decide(error: BaseException) -> Directive:
-    """A decider that raises."""
+    """Fails, as a decider with a bug does."""
     raise LookupError("no directive for this") from error
 
 
@@ -52,19 +52,17 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 def some_failure(records: LawRecords) -> BaseException:
-    """A random failure."""
     failures = (*map(Wound, Directive), RuntimeError("as the dice say"), SystemExit(1), KeyboardInterrupt())
     return records.dice.choice(failures)
 
 
 def perhaps_fail(records: LawRecords) -> None:
-    """Raise with a small probability."""
     if records.likely(0.02):
         raise some_failure(records)
 
 
 def spawn(records: LawRecords, spawner: ActorSystem | ActorContext) -> None:
-    """Spawn a new actor, at the top or below another one."""
+    """Spawn a new actor, at top level or as a child of another one."""
     pinned = records.dice.random() < 0.2
     props = Props(Creature, records, records.dice.choice(STRATEGIES), pinned)
     ref = spawner.spawn(props.with_dispatcher("pinned" if pinned else "default"), f"c{records.token()}")
@@ -115,7 +113,7 @@ class Creature(Actor):
 
     def pre_restart(self, cause: BaseException | None) -> None:
         if self.records.likely(0.3):
-            self.post_stop()  # As an actor that keeps its children.
+            self.post_stop()  # This actor keeps its children.
         else:
             super().pre_restart(cause)
 
@@ -218,7 +216,7 @@ class Creature(Actor):
         self.context.timers.cancel(key)
 
     def ticks(self, token: int) -> None:
-        """Handle a tick of a timer that was neither cancelled nor replaced; mostly stop then."""
+        """Handle a tick of a timer that was neither cancelled nor replaced; usually stop all timers."""
         if token not in self.started.values():
             self.records.breaks("no timer fires that was cancelled, replaced or left by a restart", self.me)
         if self.records.calm or self.records.dice.random() < 0.7:
@@ -234,7 +232,7 @@ class Creature(Actor):
         self.shut = not self.records.calm
 
     def puts_aside(self) -> None:
-        """Stash all messages while closed; once open, handle them in order."""
+        """Stash all messages while closed, and unstash them when opened."""
         self.context.stash()
         if not self.records.likely(0.8):
             self.shut = False

@@ -1,7 +1,7 @@
-"""The laws of the kernel, and the records of everything that happens in one system.
+"""The laws of the kernel, and the records of all events in one system.
 
-An assertion within an actor would be one more failure for its parent to handle, so a broken law is recorded, and the
-test checks the records.
+An assertion that fails within an actor would be another failure for its parent to handle. A broken law is therefore
+recorded, and the test checks the records.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class LawRecords:
 
     Args:
         seed: the seed of the random numbers.
-        exact: False on threads. There a turn on another thread may continue unobserved after a kill, and the end of an
-            actor is visible in one place sooner than in another: laws about these moments hold on one thread only.
+        exact: False on threads. A turn on another thread may then continue unobserved after a kill, and the end of an
+            actor becomes visible to different observers at different moments. Laws about these moments are checked only
+            if this is True.
     """
 
     def __init__(self, seed: int, *, exact: bool = True) -> None:
@@ -58,7 +59,7 @@ class LawRecords:
         self._sent: Counter[tuple[str, Ref]] = Counter()
         self._heard: dict[tuple[str, Ref], int] = {}
         self.spoken_by: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._tell_tokens: set[int] = set()
         self._taken: Counter[int] = Counter()
         self._lost: Counter[int] = Counter()
         self._children: defaultdict[str, set[Ref]] = defaultdict(set)
@@ -68,20 +69,18 @@ class LawRecords:
         self.ended: dict[Ref, EndReason] = {}
 
     def attach(self, system: ActorSystem) -> None:
-        """Subscribe to the events of the system."""
         system.event_stream.subscribe(self._on_dead_letter, DeadLetter)
         system.event_stream.subscribe(self._on_terminated, ActorTerminated)
 
     def breaks(self, law: str, what: object) -> None:
-        """Record that a law was broken."""
         self.broken.append(f"{law}: {what}")
 
     def likely(self, probability: float) -> bool:
-        """Draw with this probability; always False while the model is to end."""
+        """Draw with this probability; always False while the model shuts down."""
         return not self.calm and self.dice.random() < probability
 
     def someone(self) -> ActorRef:
-        """A random actor, mostly a living one."""
+        """Return a random actor, usually a living one."""
         living = list(self._living.values())
         return self.dice.choice(living if living and self.dice.random() < 0.9 else self.refs)
 
@@ -91,13 +90,11 @@ class LawRecords:
         return len(self._living)
 
     def token(self) -> int:
-        """Return a new token."""
         return next(self._tokens)
 
     # Sending
 
     def tell(self, ref: ActorRef, speaker: ActorRef | None, fuel: int) -> None:
-        """Send `ref` a `Do`."""
         ref.tell(self._declared(Do, ref, speaker, fuel))
 
     def ask(self, ref: ActorRef, speaker: ActorRef | None, fuel: int, *, block: bool = False) -> None:
@@ -111,9 +108,9 @@ class LawRecords:
         try:
             self._check_answer(question.token, ref.ask(question, timeout=0.5))
         except AskCycleError:
-            self._told.discard(question.token)  # It has never been sent.
+            self._tell_tokens.discard(question.token)  # The question was never sent.
         except KernelError:
-            pass  # Any kernel error is an outcome.
+            pass  # Any kernel error is an acceptable outcome.
         finally:
             self.depth -= 1
 
@@ -136,7 +133,7 @@ class LawRecords:
         token = self.token()
         self.spoken_by[token] = name
         if speaker is None or (self.exact and speaker.is_alive()):
-            self._told.add(token)  # Else it may have been killed in this turn, and its messages are dropped.
+            self._tell_tokens.add(token)  # Otherwise the message may be dropped with the killed speaker.
         return kind(token=token, speaker=name, number=self._sent[name, ref], fuel=fuel)
 
     def _on_reply(self, token: int, reply: Future[Message]) -> None:
@@ -147,18 +144,16 @@ class LawRecords:
         if answer != Answer(token=token):
             self.breaks("an ask gets the answer to its own question", f"{token} got {answer}")
 
-    # What happens to creatures
+    # Life cycle of creatures
 
     def spawned(self, ref: ActorRef) -> None:
-        """Record a new actor."""
         self.refs.append(ref)
         self._living[ref] = ref
         self._children[ref.path.rpartition("/")[0]].add(ref)
         if ref in self.ended:
-            self._forget(ref)  # It has ended meanwhile, on another thread.
+            self._forget(ref)  # The actor has already ended on another thread.
 
     def begins(self, creature: Lived) -> None:
-        """Record a new instance."""
         self._instances[creature.me] = creature
         self.happened.append(f"{creature.me} begins")
 
@@ -172,7 +167,6 @@ class LawRecords:
         self.happened.append(f"{creature.me} has its last hook")
 
     def takes(self, creature: Lived, taken: Do | Question) -> None:
-        """Record a handled message."""
         me = creature.me
         self._taken[taken.token] += 1
         if self._taken[taken.token] > 1 or taken.token in self._lost:
@@ -192,7 +186,7 @@ class LawRecords:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Watched actors whose `Terminated` has not arrived; if some of them have ended, only those."""
+        """Watched actors whose `Terminated` has not arrived; if some of them have ended, only the ended ones."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
@@ -233,7 +227,7 @@ class LawRecords:
         """True if a turn of this actor may still run after a kill."""
         return not self.exact and self.ended.get(ref) is EndReason.KILLED
 
-    # Laws at rest, and at the end
+    # Laws at rest and after termination
 
     def check_at_rest(self, system: ActorSystem) -> None:
         """Check the laws while nothing runs."""
@@ -256,7 +250,7 @@ class LawRecords:
         """Check the laws of a terminated system."""
         for law, rest in (
             ("every actor ends", set(self.refs) - set(self.ended)),
-            ("no message is lost", self._told - self.arrived),
+            ("no message is lost", self._tell_tokens - self.arrived),
             ("every ask is completed", {token for token, reply in self.asks.items() if not reply.done()}),
             ("no ask is kept", set(system._promises)),
             ("every resource is closed once", self.opened - self.closed),
@@ -278,7 +272,9 @@ def _cell(ref: Ref) -> Cell:
 
 
 def _held(cell: Cell) -> list[str]:
-    """Objects that an ended cell still references. A turn that was killed on another thread may run a little longer."""
+    """Objects that an ended cell still references. The turn of an actor that was killed by another thread may still run
+    for a moment.
+    """
     assert cell.mailbox._claim.acquire(timeout=10), "a turn does not end"
     kept = {
         "an instance": cell.instance,
@@ -292,7 +288,7 @@ def _held(cell: Cell) -> list[str]:
 
 
 def _waits_for_time(ref: Ref) -> bool:
-    """True if only advancing time restarts the actor: after its own backoff, or that of an ancestor."""
+    """True if the actor restarts only when time advances, because of its own backoff or that of an ancestor."""
     cell: Cell | None = _cell(ref)
     while cell is not None and cell.faults._backoff is None:
         cell = cell.parent

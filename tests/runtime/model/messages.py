@@ -1,4 +1,4 @@
-"""The messages of the random actors."""
+"""Messages of the random actors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Do(Message):
 
 @message("model.question")
 class Question(Message):
-    """anyone -> creature: like `Do`, and answer."""
+    """anyone -> creature: perform a random action, as for `Do`, and answer."""
 
     token: int
     speaker: str
@@ -27,20 +27,22 @@ class Question(Message):
 
 @message("model.answer")
 class Answer(Message):
-    """creature -> asker: the answer to the question of this token."""
+    """creature -> asker: the answer to the question with this token."""
 
     token: int
 
 
 @message("model.tick")
 class Tick(Message):
-    """timer or work -> creature: a tick of the timer or the work that this actor started under this token."""
+    """timer or work -> creature: a tick of the timer, or the result of the work, that this actor started under this
+    token.
+    """
 
     token: int
 
 
 @message("model.done")
 class Done(Message):
-    """work -> creature: the work is done."""
+    """work -> creature: the work has completed."""
 
     token: int

@@ -49,7 +49,7 @@ def tell(system: SeededSystem, ref: ActorRef, *words: str) -> None:
     system.run_until_idle()
 
 
-def test_messages_reach_the_child_and_its_replies_the_asker(system: SeededSystem) -> None:
+def test_messages_reach_the_child_and_replies_reach_the_asker(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
@@ -84,7 +84,7 @@ def test_a_child_that_stops_is_started_again_with_growing_delays(system: SeededS
     assert ref.ask(GetRestartCount()) == RestartCount(count=4)
 
 
-def test_on_stop_leaves_restarts_to_the_strategy_at_once(system: SeededSystem) -> None:
+def test_on_stop_failures_are_restarted_by_the_strategy_without_delay(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
@@ -94,7 +94,7 @@ def test_on_stop_leaves_restarts_to_the_strategy_at_once(system: SeededSystem) -
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_on_failure_the_child_is_stopped_and_started_with_a_delay(system: SeededSystem) -> None:
+def test_on_failure_a_failed_child_is_restarted_after_a_delay(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_failure(log), log)
 
@@ -106,7 +106,7 @@ def test_on_failure_the_child_is_stopped_and_started_with_a_delay(system: Seeded
     assert log == ["c fail", "c stop", "c start"]
 
 
-def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: SeededSystem) -> None:
+def test_on_failure_the_supervisor_stops_if_its_child_stops(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_failure(log), log)
 
@@ -126,7 +126,7 @@ def test_the_strategy_may_stop_a_failed_actor(system: SeededSystem) -> None:
     assert not ref.is_alive()
 
 
-def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> None:
+def test_a_child_that_fails_to_start_is_started_again(system: SeededSystem) -> None:
     tries: list[int] = []
 
     class Database(Actor):
@@ -143,7 +143,7 @@ def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> N
     assert ref.is_alive()
 
 
-def test_the_delays_are_reset_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
+def test_the_delays_are_reset_if_the_child_has_run_long_enough(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_auto_reset(1_000), log)
     tell(system, ref, "end")
@@ -155,7 +155,7 @@ def test_the_delays_are_reset_when_the_child_has_lived_long_enough(system: Seede
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_a_reset_by_hand(system: SeededSystem) -> None:
+def test_the_delays_can_be_reset_manually(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_manual_reset(), log)
     tell(system, ref, "end")
@@ -194,7 +194,7 @@ def test_by_default_messages_to_a_stopped_child_are_dead_letters(system: SeededS
     assert ref.ask(GetCurrentChild()) == CurrentChild(ref=None)
 
 
-def test_a_reply_while_stopped(system: SeededSystem) -> None:
+def test_a_stopped_child_is_replaced_by_a_configured_reply(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_reply_while_stopped(says("later")), log)
     tell(system, ref, "end")
@@ -202,7 +202,7 @@ def test_a_reply_while_stopped(system: SeededSystem) -> None:
     assert ref.ask(says("q")) == says("later")
 
 
-def test_a_handler_while_stopped(system: SeededSystem) -> None:
+def test_a_handler_receives_messages_while_the_child_is_stopped(system: SeededSystem) -> None:
     log: list[str] = []
     handler = system.spawn(scripted_actor(log, {"q": replies}), "h")
     ref = spawn_supervisor(system, on_stop(log).with_handler_while_stopped(handler), log)
@@ -212,7 +212,7 @@ def test_a_handler_while_stopped(system: SeededSystem) -> None:
     assert log[-1] == "h q"
 
 
-def test_a_stash_while_stopped_keeps_so_many_messages_in_their_order(system: SeededSystem) -> None:
+def test_messages_are_stashed_up_to_a_limit_while_the_child_is_stopped(system: SeededSystem) -> None:
     log: list[str] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
@@ -235,7 +235,7 @@ def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> No
     assert ref.ask(says("q"), timeout=1) == says("reply")
 
 
-def test_only_one_rule_for_messages_while_stopped_is_allowed() -> None:
+def test_two_rules_for_messages_to_a_stopped_child_are_refused() -> None:
     with pytest.raises(ValueError, match="only one rule for messages"):
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
@@ -262,7 +262,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_stop_or_kill_during_the_delay_ends_the_actor(system: SeededSystem, end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_supervisor(system: SeededSystem, end: str) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")

@@ -1,4 +1,4 @@
-"""A circuit breaker limits the calls to a failing service."""
+"""A circuit breaker protects callers from a failing service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_closed_breaker_passes_calls_and_results(breaker: CircuitBreaker) -> N
     assert breaker.state is CLOSED
 
 
-def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker: CircuitBreaker) -> None:
+def test_consecutive_failures_open_the_breaker_and_block_further_calls(breaker: CircuitBreaker) -> None:
     called: list[str] = []
     open_it(breaker)
 
@@ -87,7 +87,7 @@ def test_a_failure_of_the_trial_call_opens_the_breaker_again(system: SeededSyste
     assert breaker.state is OPEN
 
 
-def test_while_one_call_is_tried_the_others_are_refused(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_other_calls_are_refused_during_a_trial_call(system: SeededSystem, breaker: CircuitBreaker) -> None:
     open_it(breaker)
     system.advance(1_000)
     trial: Future[str] = Future(system.driver)
@@ -122,7 +122,7 @@ def test_a_breaker_stays_open_longer_after_each_failed_trial_call(system: Seeded
     assert breaker.state is HALF_OPEN
 
 
-def test_the_random_part_of_the_wait_repeats_with_the_seed() -> None:
+def test_the_random_part_of_the_reset_timeout_is_reproducible_with_the_seed() -> None:
     def wait(seed: int) -> int:
         with SeededSystem(seed) as system:
             breaker = CircuitBreaker(system, "db", max_failures=1, reset_timeout=1_000, random_factor=0.5)
@@ -136,7 +136,7 @@ def test_the_random_part_of_the_wait_repeats_with_the_seed() -> None:
     assert len({wait(seed) for seed in range(5)}) > 1
 
 
-def test_an_ask_without_an_answer_in_time_is_a_failure(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_an_ask_that_times_out_is_a_failure(system: SeededSystem, breaker: CircuitBreaker) -> None:
     silent = system.spawn(scripted_actor([]), "silent")
 
     replies = [breaker.with_ask(silent, says("q"), timeout=60) for _ in range(2)]
@@ -167,7 +167,7 @@ def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, bre
     assert [letter.message for letter in letters] == [says("late")]
 
 
-def test_the_failure_of_an_asked_actor_counts_and_is_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_the_failure_of_an_asked_actor_is_counted_and_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
     ref = system.spawn(scripted_actor([], {"fail": fails, "q": replies}), "a")
 
     for _ in range(2):
@@ -200,7 +200,7 @@ def test_an_actor_pipes_guarded_work_to_itself(system: SeededSystem, breaker: Ci
     assert log == ["ConnectionError", "ConnectionError", "CircuitBreakerOpenError"]
 
 
-def test_hanging_work_fails_at_its_deadline_and_blocks_no_caller(threaded: ActorSystem) -> None:
+def test_hanging_work_fails_at_its_deadline_without_blocking_callers(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened, free = threading.Event(), threading.Event()
     breaker.on_open(opened.set)
@@ -213,7 +213,7 @@ def test_hanging_work_fails_at_its_deadline_and_blocks_no_caller(threaded: Actor
     free.set()
 
 
-def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
+def test_a_result_after_the_deadline_is_ignored(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened = threading.Event()
     breaker.on_open(opened.set)
@@ -224,7 +224,7 @@ def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
     assert breaker.state is OPEN
 
 
-def test_the_outcome_of_a_call_from_an_earlier_state_does_not_count(
+def test_the_outcome_of_a_call_from_an_earlier_state_is_not_counted(
     system: SeededSystem,
 ) -> None:
     breaker = CircuitBreaker(system, "db", max_failures=1, call_timeout="1h", reset_timeout=1_000)
@@ -273,21 +273,21 @@ def test_an_interrupted_trial_call_is_a_failure(
     assert breaker.state is OPEN
 
 
-def test_each_change_is_reported(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    told: list[str] = []
+def test_each_state_change_is_reported(system: SeededSystem, breaker: CircuitBreaker) -> None:
+    changes: list[str] = []
     events: list[CircuitBreakerChanged] = []
     system.event_stream.subscribe(events.append, CircuitBreakerChanged)
-    breaker.on_open(lambda: told.append("open"))
+    breaker.on_open(lambda: changes.append("open"))
     breaker.on_open(broken)
-    breaker.on_open(lambda: told.append("open too"))
-    breaker.on_half_open(lambda: told.append("half open"))
-    breaker.on_close(lambda: told.append("closed"))
+    breaker.on_open(lambda: changes.append("open too"))
+    breaker.on_half_open(lambda: changes.append("half open"))
+    breaker.on_close(lambda: changes.append("closed"))
 
     open_it(breaker)
     system.advance(1_000)
     breaker.call(int)
 
-    assert told == ["open", "open too", "half open", "closed"]
+    assert changes == ["open", "open too", "half open", "closed"]
     assert events == [CircuitBreakerChanged(name="db", state=state) for state in (OPEN, HALF_OPEN, CLOSED)]
 
 
@@ -313,7 +313,7 @@ def test_threads_share_a_breaker(threaded: ActorSystem) -> None:
         thread.join()
 
     assert breaker.state is OPEN
-    # Calls already under way when it opened may finish.
+    # Calls already in flight when the breaker opened may finish.
     assert 3 <= len(called) <= 6
 
 

@@ -1,4 +1,4 @@
-"""Coordinated shutdown ends a system in phases."""
+"""Coordinated shutdown stops a system in phases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def notes(log: list[str], what: str) -> Callable[[], None]:
     return lambda: log.append(what)
 
 
-def test_phases_follow_each_other_and_the_actors_come_last() -> None:
+def test_phases_run_in_order_and_actors_stop_last() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     system.spawn(scripted_actor(log), "a")
@@ -96,7 +96,7 @@ def test_a_raising_shutdown_task_is_named_and_the_others_run(
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["broken"]
 
 
-def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_future_of_a_shutdown_task_is_named(caplog: pytest.LogCaptureFixture) -> None:
     failed: Future[None] = Future()
     failed.try_fail(lambda: ConnectionError("gone"))
     system = SeededSystem(1)
@@ -108,7 +108,7 @@ def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> N
     assert "gone" in caplog.text
 
 
-def test_a_late_shutdown_task_is_named_and_abandoned(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_timed_out_shutdown_task_is_named_and_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = SeededSystem(1)
     never: Future[None] = Future(system.driver)
@@ -218,7 +218,7 @@ def test_a_timed_out_termination_names_the_running_shutdown_task() -> None:
         system.terminate().wait(timeout=1)
 
 
-def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
+def test_a_killed_guardian_counts_as_a_crash_and_runs_no_shutdown_task() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     system.coordinated_shutdown.add_task(SERVICE_STOP, "note", notes(log, "x"))
@@ -232,7 +232,7 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
 
 
 class Exhausted(SeededDispatcher):
-    """A dispatcher that cannot start threads, as late in the exit of the interpreter."""
+    """A dispatcher that cannot start threads, as during interpreter exit."""
 
     def run_blocking(self, work: Runnable) -> None:
         raise RuntimeError("can't start new thread")
@@ -272,7 +272,7 @@ for name in ("one", "two"):
 
 
 @pytest.mark.slow
-def test_leaked_systems_are_shut_down_at_the_exit_of_the_interpreter(
+def test_unterminated_systems_are_shut_down_at_interpreter_exit(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> None:
     folder = tmp_path_factory.mktemp("exit")
@@ -286,5 +286,5 @@ def test_leaked_systems_are_shut_down_at_the_exit_of_the_interpreter(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert sorted(lines) == sorted(["start", "task", "stop"] * 2)
     assert set(lines[-2:]) <= {"stop", "task"}
-    # The recording ends after the actors: the stop of each is in it.
+    # The recording ends after all actors have stopped, and contains the stop of each.
     assert all(b"kernel.stop" in (folder / f"{name}.trace").read_bytes() for name in ("one", "two"))

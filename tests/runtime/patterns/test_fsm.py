@@ -94,7 +94,7 @@ def tell_all(system: SeededSystem, ref: ActorRef, *texts: str) -> None:
     system.run_until_idle()
 
 
-def test_a_machine_begins_with_a_transition_into_its_first_state(
+def test_an_fsm_starts_with_a_transition_into_its_initial_state(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     system.run_until_idle()
@@ -102,13 +102,15 @@ def test_a_machine_begins_with_a_transition_into_its_first_state(
     assert log == [BEGUN]
 
 
-def test_the_handler_of_the_state_decides_the_next_state(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_the_handler_of_the_current_state_decides_the_next_state(
+    system: SeededSystem, ref: ActorRef, log: list[str]
+) -> None:
     tell_all(system, ref, "coin", "push", "coin")
 
     assert log == [BEGUN, OPENED, "0 OPEN(1) -> LOCKED(1)", "0 LOCKED(1) -> OPEN(2)"]
 
 
-def test_staying_is_no_transition_but_going_to_the_current_state_is(
+def test_goto_the_current_state_is_a_transition_and_stay_is_not(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin", "coin", "again")
@@ -116,7 +118,7 @@ def test_staying_is_no_transition_but_going_to_the_current_state_is(
     assert log == [BEGUN, OPENED, "0 OPEN(2) -> OPEN(2)"]
 
 
-def test_a_state_times_out(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_state_timeout_fires(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
     system.advance(500)
 
@@ -134,7 +136,9 @@ def test_every_message_restarts_the_state_timeout(system: SeededSystem, ref: Act
     assert log == [BEGUN, OPENED, "160 OPEN(1) -> LOCKED(1)"]
 
 
-def test_a_timeout_can_be_set_or_lifted_for_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_state_timeout_can_be_set_or_cancelled_for_one_transition(
+    system: SeededSystem, ref: ActorRef, log: list[str]
+) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 
@@ -150,7 +154,7 @@ def test_a_timeout_can_be_set_or_lifted_for_once(system: SeededSystem, ref: Acto
     assert unhandled == []
 
 
-def test_a_receive_timeout_queued_after_another_message_is_void(
+def test_a_state_timeout_queued_after_another_message_is_dropped(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin")
@@ -174,7 +178,7 @@ def test_a_message_without_a_handler_is_unhandled(system: SeededSystem, ref: Act
 
 
 @pytest.mark.parametrize(("word", "end"), [("give up", "FAILURE in BROKEN(0)"), ("done", "NORMAL in BROKEN(99)")])
-def test_a_machine_ends_itself_with_a_reason(
+def test_an_fsm_stops_itself_with_a_reason(
     system: SeededSystem, ref: ActorRef, log: list[str], word: str, end: str
 ) -> None:
     tell_all(system, ref, "kick", word, "coin")
@@ -183,7 +187,7 @@ def test_a_machine_ends_itself_with_a_reason(
     assert not ref.is_alive()
 
 
-def test_a_stopped_machine_is_notified_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_on_termination_runs_once_if_an_fsm_is_stopped(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
 
     ref.stop()
@@ -192,13 +196,13 @@ def test_a_stopped_machine_is_notified_once(system: SeededSystem, ref: ActorRef,
     assert system.manual_clock.next_due() is None
 
 
-def test_a_restart_resets_the_machine(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_restart_resets_the_fsm(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "fail")
 
     assert log[3:] == ["SHUTDOWN in LOCKED(1)", BEGUN]
 
 
-def test_a_state_without_a_handler_is_the_machines_failure(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_state_without_a_handler_fails_the_fsm(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
@@ -208,7 +212,7 @@ def test_a_state_without_a_handler_is_the_machines_failure(system: SeededSystem,
     assert log[2:] == ["SHUTDOWN in BROKEN(0)", BEGUN]
 
 
-def test_a_machine_without_an_initial_state_does_not_start(system: SeededSystem) -> None:
+def test_an_fsm_without_an_initial_state_fails_to_start(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
@@ -223,7 +227,7 @@ def test_a_machine_without_an_initial_state_does_not_start(system: SeededSystem)
     assert not ref.is_alive()
 
 
-def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
+def test_two_handlers_for_one_state_are_refused_with_the_class_name() -> None:
     with pytest.raises(TypeError, match="Twice: state OPEN has two handlers, one and two"):
 
         class Twice(FSM[Gate, int]):
@@ -234,7 +238,7 @@ def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
             def two(self, message: Message) -> None: ...
 
 
-def test_a_handler_that_would_wait_is_refused_with_the_class() -> None:
+def test_a_coroutine_handler_is_refused_with_the_class_name() -> None:
     with pytest.raises(TypeError, match="wait is a coroutine function: handlers of a machine return"):
 
         class Waiting(FSM[Gate, int]):
@@ -269,17 +273,17 @@ def test_one_handler_may_serve_several_states_and_a_subclass_may_replace_it(syst
 
 
 @pytest.mark.parametrize("timeout", [0, "soon"])
-def test_a_state_timeout_is_a_length_of_time_above_0(timeout: Duration) -> None:
+def test_a_state_timeout_must_be_a_positive_duration(timeout: Duration) -> None:
     with pytest.raises(ValueError, match="state timeout"):
         when(Gate.OPEN, state_timeout=timeout)
 
 
-def test_next_state_data_is_available_only_in_a_transition(threaded: ActorSystem) -> None:
+def test_next_state_data_is_available_only_during_a_transition(threaded: ActorSystem) -> None:
     with pytest.raises(LookupError, match="available only in on_transition"):
         _ = Turnstile([]).next_state_data
 
 
-def test_a_named_timer_is_not_the_state_timeout(system: SeededSystem) -> None:
+def test_a_named_timer_does_not_collide_with_the_state_timeout(system: SeededSystem) -> None:
     heard: list[Message] = []
 
     class Waiting(FSM[Gate, int]):

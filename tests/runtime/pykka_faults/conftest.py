@@ -1,6 +1,4 @@
-"""Fixtures for plain Pykka actors, which are cleaned up after each test, so that a fault in one test cannot affect
-another.
-"""
+"""Fixtures: plain Pykka actors, which are removed after each test so that a fault in one test cannot affect another."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ Play = Callable[..., Props]
 
 @pytest.fixture(params=["default", "pinned"])
 def dispatcher(request: pytest.FixtureRequest) -> DispatcherName:
-    """Each dispatcher in turn: the shared pool, and Pykka's own loop."""
+    """Each dispatcher in turn: the shared pool and Pykka's own thread loop."""
     name: DispatcherName = request.param
     return name
 

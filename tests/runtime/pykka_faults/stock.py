@@ -71,7 +71,7 @@ Deed = Callable[["Stock"], object]
 
 
 class Stock(pykka.ThreadingActor):
-    """A plain Pykka actor that logs events and does what the script contains for a word, or for `start`, `stop`,
+    """A plain Pykka actor that logs events and performs the scripted action for a word, or for `start`, `stop`,
     `failure`.
 
     The result of the action is the reply.
@@ -130,7 +130,7 @@ class Staged:
         assert not self.thread.is_alive()
 
     def clear_away(self) -> None:
-        """Remove everything of the actor, whatever its state is after the test."""
+        """Clean up everything that belongs to the actor, whatever its state after the test."""
         if self._ref is None:
             return
         if self._ref.is_alive() and self.thread is not None and self.thread.is_alive():
@@ -139,7 +139,7 @@ class Staged:
 
 
 def raises(error: BaseException) -> Callable[[Any], object]:
-    """An action that raises this error."""
+    """Return an action that raises this error."""
 
     def perform(_actor: object) -> object:
         raise error

@@ -33,7 +33,7 @@ PRODUCT = ("runtime", "actors", "messages", "spark_bridge", "flykka")
 SEAM = pykka_seam.__name__
 
 
-def test_every_fault_has_one_test_and_every_test_its_fault() -> None:
+def test_every_fault_has_exactly_one_test() -> None:
     listed = re.findall(r"^    (P\d+) ", faults.__doc__ or "", re.MULTILINE)
 
     tests = re.findall(r"^def test_(p\d+)_", "\n".join(path.read_text() for path in HERE.glob("test_*.py")), re.M)
@@ -48,7 +48,7 @@ def test_the_installed_pykka_version_is_supported() -> None:
     assert (4, 4, 2) <= parts < (5,), "before 4.4.2 refs had their actors, and no weak references of them"
 
 
-def test_an_envelope_has_the_two_slots_that_ours_fill() -> None:
+def test_a_pykka_envelope_has_the_two_slots_that_kernel_envelopes_fill() -> None:
     assert list(Envelope.__slots__) == ["message", "reply_to"]
 
 
@@ -71,7 +71,7 @@ def test_a_pykka_actor_has_the_attributes_that_cells_provide() -> None:
     }
 
 
-def test_a_pykka_ref_uses_only_attributes_that_kernel_actors_have(threaded: ActorSystem) -> None:
+def test_pykka_refs_use_only_attributes_that_kernel_actors_have(threaded: ActorSystem) -> None:
     ref = threaded.spawn(scripted_actor([]), "a")
 
     assert isinstance(ref, pykka.ActorRef)
@@ -105,7 +105,7 @@ PRIVATE = (
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_a_private_name_is_used_in_the_seam_alone(name: str) -> None:
+def test_private_pykka_names_are_used_only_in_the_seam_module(name: str) -> None:
     sources = [path for package in PRODUCT for path in (ROOT / package).rglob("*.py")]
 
     users = {path.name for path in sources if re.search(rf"(?<!\w){re.escape(name)}\b", path.read_text())}
@@ -114,7 +114,7 @@ def test_a_private_name_is_used_in_the_seam_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Cell, AsyncCell, PinnedCell, ActorRef, Future, FlykkaEnvelope])
-def test_a_private_method_is_replaced_in_the_seam_alone(kind: type) -> None:
+def test_private_pykka_methods_are_overridden_only_in_the_seam_module(kind: type) -> None:
     theirs = {name for base in kind.__mro__ if base.__module__.startswith("pykka.") for name in vars(base)}
     private = {name for name in theirs if re.match(r"_[a-z]", name)} - {"_abc_impl"}
 
@@ -127,7 +127,7 @@ def _is_ours(kind: type) -> bool:
     return kind.__module__.startswith("flykka.")
 
 
-def test_the_loop_runs_until_the_actor_has_stopped_and_gets_and_receives_in_turn() -> None:
+def test_pykkas_loop_alternates_get_and_receive_until_the_actor_has_stopped() -> None:
     calls: list[str] = []
 
     class Inbox:
@@ -158,7 +158,7 @@ def test_the_loop_runs_until_the_actor_has_stopped_and_gets_and_receives_in_turn
     assert calls == ["start", "get", "message 1", "get", "message 2", "stop, stopped: True", "empty"]
 
 
-def test_a_thread_is_started_by_its_class_and_runs_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_thread_is_started_by_its_class_and_runs_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[threading.Thread] = []
     monkeypatch.setattr(Stock, "_actor_loop", lambda _: ran.append(threading.current_thread()))
     before = set(threading.enumerate())
@@ -178,7 +178,7 @@ def test_only_the_extension_points_of_pykkas_threading_actor_are_overridden() ->
         assert getattr(PinnedCell, name) is getattr(pykka.ThreadingActor, name)
 
 
-def test_pykka_stops_kernel_actors_with_its_own(stage: Stage, ours: Play) -> None:
+def test_pykkas_stop_all_also_stops_kernel_actors(stage: Stage, ours: Play) -> None:
     with ActorSystem("mixed") as system:
         kernel = system.spawn(ours([]), "a")
         stock = stage()

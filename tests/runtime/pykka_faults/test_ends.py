@@ -1,4 +1,4 @@
-"""Actors end in order and once, notify every watcher, and never keep the process alive."""
+"""Actors end once and in order, notify every watcher, and never keep the process alive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, raises
 from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
-def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> None:
+def test_p5_a_slow_actor_does_not_prevent_others_from_stopping(stage: Stage) -> None:
     gate = Gate()
     quick, slow = stage(), stage({"hold": gate.hold})
     slow.ref.tell("hold")
@@ -101,7 +101,7 @@ def test_p9_an_actor_is_alive_until_its_last_hook_has_run(threaded: ActorSystem,
 
 
 def _hear_of_ends(watcher: ActorRef) -> None:
-    """Wait until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
+    """Wait until the watcher has handled all ends so far. Its turn for the first ask may precede them."""
     for _ in range(2):
         watcher.ask(says("r"), timeout=LONG_ENOUGH)
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExc
 
 
 def _stops_everybody(stage: Stage, error: BaseException) -> None:
-    """Plain Pykka: the bystander dies, and the asker waits for a thread that has ended."""
+    """Assert that with plain Pykka the bystander dies, and that the asker waits for a thread that has ended."""
     bystander = stage()
     failing = stage({"fail": raises(error)})
     reply = failing.ref.ask("fail", block=False)
@@ -35,7 +35,9 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """flykka's actors, in a system created after the failure, because they are in Pykka's registry too."""
+    """Assert that other flykka actors survive. The system is created after the failure, because its actors are in
+    Pykka's registry too.
+    """
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")
@@ -56,31 +58,31 @@ def test_p3_a_system_exit_in_a_handler_stops_no_other_actor(stage: Stage, ours: 
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), pytest.fail.Exception("outcome")], ids=lambda error: type(error).__name__
 )
-def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play, error: BaseException) -> None:
+def test_p4_a_cancelled_task_or_failed_test_stops_no_other_actor(
+    stage: Stage, ours: Play, error: BaseException
+) -> None:
     _stops_everybody(stage, error)
     _harms_no_one_else(error, ours)
 
 
-def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
-    threaded: ActorSystem, stage: Stage, ours: Play
-) -> None:
-    asked, told = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
+def test_p7_the_supervisor_decides_equally_for_asks_and_tells(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+    asked, notified = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as scripted"):
         asked.ref.ask("fail")
-    told.ref.tell("fail")
-    told.wait_thread_ended()
-    assert (asked.ref.is_alive(), told.ref.is_alive()) == (True, False)
+    notified.ref.tell("fail")
+    notified.wait_thread_ended()
+    assert (asked.ref.is_alive(), notified.ref.is_alive()) == (True, False)
 
     log: list[str] = []
-    ours_asked, ours_told = (
+    ours_asked, ours_notified = (
         threaded.spawn(ours(log, {"fail": raises(ValueError("as scripted")), "r": replies}), name)
-        for name in ("asked", "told")
+        for name in ("asked", "notified")
     )
     with pytest.raises(AskFailedError, match="as scripted"):
         ours_asked.ask(says("fail"), timeout=LONG_ENOUGH)
-    ours_told.tell(says("fail"))
+    ours_notified.tell(says("fail"))
 
-    for name, ref in (("asked", ours_asked), ("told", ours_told)):
+    for name, ref in (("asked", ours_asked), ("notified", ours_notified)):
         assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
         mine = [line.removeprefix(f"{name} ") for line in log if line.startswith(f"{name} ")]
         assert mine == ["start", "fail", "stop", "restart", "r"]

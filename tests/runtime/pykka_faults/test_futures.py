@@ -1,4 +1,4 @@
-"""Futures are completed once, without holding locks, for threads and for event loops."""
+"""Futures are completed once and without holding locks, on threads and on event loops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p2_a_reply_set_from_outside_does_not_kill_the_actor(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     stock.ref.ask("hold", block=False).set("from outside")
@@ -61,7 +61,7 @@ def test_p13_awaiting_a_future_does_not_block_the_event_loop(threaded: ActorSyst
     assert opened == [True]
 
 
-def test_p14_a_future_is_no_iterable() -> None:
+def test_p14_a_future_is_not_iterable() -> None:
     theirs: pykka.ThreadingFuture[Any] = pykka.ThreadingFuture()
     theirs.set("value")
     assert list(theirs) == [None]
@@ -136,7 +136,7 @@ def test_p17_several_futures_share_one_deadline(system: SeededSystem) -> None:
 
 
 class Large:
-    """An object in a local variable of a failing handler."""
+    """An object that a local variable of a failing handler references."""
 
 
 def test_p18_every_caller_gets_its_own_exception_without_frames(

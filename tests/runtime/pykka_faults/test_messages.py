@@ -1,4 +1,4 @@
-"""Messages on the way to an actor that ends, after its end, and to several actors at once."""
+"""Messages in transit to an ending actor, to an ended actor, and to several actors at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 class Interrupted(Queue[Any]):
-    """A plain Pykka inbox that calls a hook right before a put, at which any thread may be interrupted."""
+    """A plain Pykka inbox that calls a hook right before each put, where any thread may be preempted."""
 
     before_put: Callable[[], object] = staticmethod(lambda: None)
 
@@ -39,7 +39,7 @@ class WithInterruptedInbox(Stock):
 
 
 class InterruptedDeque(deque[Any]):
-    """The queue of a flykka mailbox, interrupted before and after an append."""
+    """The queue of a flykka mailbox that calls a hook before and after each append."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
     behind: Callable[[], object] = staticmethod(lambda: None)
@@ -82,9 +82,7 @@ def test_p1_an_ask_sent_while_the_actor_stops_is_answered(
         refused.get()
 
 
-def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
-    threaded: ActorSystem, stage: Stage, ours: Play
-) -> None:
+def test_p6_a_message_to_a_dead_actor_is_a_dead_letter(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     dead = stage()
     dead.ref.stop()
     sender = stage({"go": lambda _: dead.ref.tell("x")})
@@ -102,7 +100,7 @@ def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
     assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), our_sender)]
 
 
-def test_p11_messages_waiting_when_an_actor_stops_are_dead_letters(
+def test_p11_queued_messages_of_a_stopped_actor_are_dead_letters(
     threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
     gate = Gate()
@@ -138,7 +136,7 @@ def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, m
     third.ref.ask("sync")
     assert third.log == ["start", "sync"], "behind the dead one nobody gets it"
 
-    # With many actors the registry keeps the dead among its refs for a while.
+    # With many actors the registry keeps dead refs for a while.
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     log: list[str] = []
     refs = [system.spawn(scripted_actor(log), name) for name in ("first", "dead", *"0123456789", "third")]
@@ -152,7 +150,7 @@ def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, m
     pykka_seam.sweep()
 
 
-def test_p21_a_stop_overtakes_waiting_messages(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p21_a_stop_overtakes_queued_messages(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     for word in ("hold", "x", "x"):

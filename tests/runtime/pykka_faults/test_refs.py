@@ -1,4 +1,4 @@
-"""Refs as values, the refusal of proxies, and the context of a turn."""
+"""Refs as values, the refusal of proxies, and the context variables of a turn."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Touchy:
         raise AttributeError(name)
 
 
-def test_p23_no_proxy_reads_a_living_actor(system: SeededSystem, stage: Stage) -> None:
+def test_p23_proxies_cannot_read_a_living_actor(system: SeededSystem, stage: Stage) -> None:
     touched_in: list[threading.Thread] = []
     stock = stage({"start": lambda actor: setattr(actor, "touchy", Touchy(touched_in))})
     stock.ref.ask("sync")
@@ -54,7 +54,7 @@ def test_p23_no_proxy_reads_a_living_actor(system: SeededSystem, stage: Stage) -
             make()
 
 
-def test_p24_a_ref_keeps_no_ended_actor_in_memory(
+def test_p24_a_ref_does_not_keep_an_ended_actor_in_memory(
     threaded: ActorSystem, stage: Stage, dispatcher: DispatcherName
 ) -> None:
     actors: list[weakref.ref[object]] = []
@@ -81,7 +81,7 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(
 
 @message("test.introduce")
 class Introduce(Message):
-    """anyone -> anyone: the ref of an actor to send messages to."""
+    """anyone -> anyone: introduce an actor by its ref."""
 
     whom: Ref
 
@@ -116,7 +116,7 @@ def _becomes(name: str) -> Callable[[ActorContext], object]:
     return lambda _context: WHO.set(name)
 
 
-def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage, ours: Play) -> None:
+def test_p27_context_variables_of_the_spawner_are_private_to_each_actor(stage: Stage, ours: Play) -> None:
     seen: list[str] = []
     stock = stage({"q": _notes_who(seen)})
     contextvars.copy_context().run(lambda: (WHO.set("the asker"), stock.ref.ask("q")))

@@ -1,4 +1,4 @@
-"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry if no receipt comes."""
+"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry if no receipt arrives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RETRY_MS = 1_000
 
 @message("test.bring")
 class Bring(Message):
-    """test -> courier: bring so many parcels."""
+    """test -> courier: bring this many parcels."""
 
     parcels: int
 
@@ -39,7 +39,7 @@ class Receipt(Message):
 
 @message("test.retry")
 class Retry(Message):
-    """courier -> itself: no receipt has come."""
+    """courier -> itself: the receipt is overdue."""
 
 
 @message("test.weighed")
@@ -85,7 +85,7 @@ class Courier(Actor):
 
 
 class Depot(Actor):
-    """Stores parcels, and has each weighed by blocking work."""
+    """Stores parcels, and weighs each by blocking work."""
 
     def __init__(self, scales: Scales, lost: int) -> None:
         self.scales = scales
@@ -125,7 +125,7 @@ SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 def record_deliveries(
     path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None
 ) -> TraceReader:
-    """Record two couriers with so many parcels each, to the end; so many parcels are lost, and brought again."""
+    """Record two couriers that each bring `parcels` parcels. The first `lost` parcels are lost and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path, ring=ring)) as system:
         depot = system.spawn(Props(Depot, Scales(), lost), "depot")
         couriers = [system.spawn(Props(Courier, depot), f"courier-{name}") for name in "ab"]

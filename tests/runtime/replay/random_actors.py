@@ -35,7 +35,7 @@ class Play(Message):
 
 @message("random_actors.question")
 class Question(Message):
-    """anyone -> actor: answer, or perhaps not."""
+    """anyone -> actor: a question that may remain unanswered."""
 
     seed: int
 
@@ -69,7 +69,7 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 class RandomActor(Actor):
-    """Performs actions on the actors that it got from messages, and counts them."""
+    """Performs actions on the actors whose refs it received, and counts its actions."""
 
     def __init__(self, depth: int, strategy: int) -> None:
         self.depth = depth
@@ -115,7 +115,7 @@ class RandomActor(Actor):
             dice.choice(DEEDS)(self, dice, play.fuel - 1)
 
     def puts_aside(self, message: Message) -> None:
-        """The behaviour of a closed actor: stash, or open."""
+        """The behaviour of a closed actor: stash messages, or open."""
         match message:
             case Play(seed=seed) if seed % 3:
                 self.context.stash()
@@ -133,7 +133,7 @@ class RandomActor(Actor):
     def play(self, dice: random.Random, fuel: int) -> Play:
         return Play(seed=dice.randrange(1 << 30), fuel=fuel, other=dice.choice([None, self.someone(dice)]))
 
-    # Deeds
+    # Actions
 
     def tells(self, dice: random.Random, fuel: int) -> None:
         if fuel > 0:
@@ -160,7 +160,8 @@ class RandomActor(Actor):
             self.context.pipe_to_self(reply, lambda answer: answer, lambda _: failed)
 
     def asks_and_waits(self, dice: random.Random, _fuel: int) -> None:
-        # Only downwards, so that no two wait for each other; and an actor that waits has a thread of its own.
+        # Only parents ask children, so that no two actors wait for each other; and an actor that waits has a thread
+        # of its own.
         for child in self.context.children[:1]:
             with suppress(KernelError):
                 self.context.parent.tell(child.ask(Question(seed=dice.randrange(1 << 30)), timeout=0.02))
@@ -212,7 +213,7 @@ class RandomActor(Actor):
 
     def has_work_done(self, dice: random.Random, fuel: int) -> None:
         done = self.play(dice, min(fuel, 1))
-        self.context.pipe_to_self(lambda: done, lambda told: told, lambda _: Question(seed=1))
+        self.context.pipe_to_self(lambda: done, lambda outcome: outcome, lambda _: Question(seed=1))
 
     def has_bad_work_done(self, _dice: random.Random, _fuel: int) -> None:
         self.context.pipe_to_self(lambda: 1 // 0, lambda _: Question(seed=1), lambda _: [][0])
@@ -270,7 +271,7 @@ DEEDS: tuple[Deed, ...] = (
 
 
 def spawn_random_actors(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
-    """A few random actors, each with a few messages."""
+    """Spawn a few random actors, and send each a few messages."""
     dice = random.Random(seed)
     refs = [
         system.spawn(Props(RandomActor, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)

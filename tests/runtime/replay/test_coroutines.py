@@ -1,4 +1,4 @@
-"""Actors whose handler is a coroutine replay like all others: each resumes with the recorded results."""
+"""Replays of actors whose handler is a coroutine: each coroutine resumes with the recorded results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.runtime.trace.text import effects_text
 
 @message("relay.run")
 class Run(Message):
-    """anyone -> runner: take so many steps, drawn from `seed`, and send each to `other`."""
+    """anyone -> runner: take `steps` steps, drawn from `seed`, and report each to `other`."""
 
     seed: int
     steps: int
@@ -34,7 +34,7 @@ class Run(Message):
 
 @message("relay.step")
 class Step(Message):
-    """runner -> other: the number and time of a step."""
+    """runner -> other: the index and time of a step."""
 
     at: int
     number: int
@@ -43,13 +43,13 @@ class Step(Message):
 
 @message("relay.ask")
 class Ask(Message):
-    """runner -> answerer: double this number; some numbers fail or are not answered."""
+    """runner -> answerer: double this number. Some numbers fail or remain unanswered."""
 
     number: int
 
 
 class Answerer(Actor):
-    """Doubles numbers, fails on some of them, and leaves some unanswered."""
+    """Doubles numbers, fails for some numbers, and ignores others."""
 
     def handle_message(self, message: Message) -> None:
         match message:
@@ -62,7 +62,7 @@ class Answerer(Actor):
 
 
 class Runner(Actor):
-    """Sleeps, asks, asks several actors at once, with and without a deadline, and sometimes stops or fails."""
+    """Sleeps, asks one or several actors, with and without a deadline, and sometimes stops or fails."""
 
     def __init__(self, answerer: Ref) -> None:
         self.answerer = answerer
@@ -159,7 +159,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
         system.kill(runners[0])
         for runner in runners[1:]:
             with suppress(KernelError):
-                runner.ask(Ask(number=1), timeout=2)  # After all earlier messages.
+                runner.ask(Ask(number=1), timeout=2)  # This ask is handled after all earlier messages.
 
     result = TraceReplayer().replay(path, raise_on_divergence=True)
 
@@ -167,7 +167,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
 
 
 class Sleeper(Actor):
-    """Sleeps with asyncio, and reports when it has slept."""
+    """Sleeps with asyncio, and then reports that it woke up."""
 
     async def handle_message(self, message: Message) -> None:
         await asyncio.sleep(0.005)
@@ -175,7 +175,7 @@ class Sleeper(Actor):
 
 
 class Waker(Actor):
-    """Stops another actor at the moment at which its sleep ends."""
+    """Stops another actor at the moment when its sleep ends."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other

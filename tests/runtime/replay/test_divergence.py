@@ -1,4 +1,4 @@
-"""A replay reports a divergence at its turn, with kind, effect, field, cause and line."""
+"""A replay reports a divergence at its turn, with its kind, effect, field, cause and line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 @dataclass(frozen=True)
 class Stage:
-    """Records an actor with one script, and replays it with another one."""
+    """Records an actor with one script, and replays it with another script."""
 
     path: Path
 
@@ -127,7 +127,7 @@ def test_every_kind_of_effect_is_compared(stage: Stage, recorded: Deed, now: Dee
     assert divergence.turn.message == says("do")
 
 
-def test_asking_is_not_compared_as_an_effect(stage: Stage) -> None:
+def test_sending_an_ask_is_not_compared_as_an_effect(stage: Stage) -> None:
     stage.record(do=in_turn(b, tells("x")))
 
     assert stage.replay(do=tells("x")).ok
@@ -143,7 +143,7 @@ def test_a_reply_is_compared(stage: Stage) -> None:
     assert (divergence.kind, divergence.turn.recipient.path) == (DivergenceKind.REPLY, "/user/b")
 
 
-def test_a_supervisors_decision_is_compared(tmp_path: Path) -> None:
+def test_a_supervisor_decision_is_compared(tmp_path: Path) -> None:
     script = {"start": spawns(scripted_actor([], {"start": tells("x"), "fail": fails}), "c")}
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.spawn(scripted_actor([], script), "a")
@@ -172,7 +172,7 @@ def test_all_missing_and_extra_effects_are_reported(stage: Stage) -> None:
     assert [type(each).__name__ for each in divergence.extra] == ["Send", "Send"]
 
 
-def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage: Stage) -> None:
+def test_the_report_contains_turn_line_effects_fields_causes_and_command(stage: Stage) -> None:
     stage.record(before=starts(3), tick=tells("x"))
 
     text = stage.divergence(before=starts(3), tick=tells("y")).text()
@@ -188,16 +188,16 @@ def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage:
     assert lines[-1].startswith(f"  stop there: flykka debug {stage.path} --until ")
 
 
-def test_the_machine_readable_report_has_the_same_content(stage: Stage) -> None:
+def test_the_json_report_has_the_same_content(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
-    told = stage.divergence(do=tells("y")).to_dict()
+    report = stage.divergence(do=tells("y")).to_dict()
 
-    assert (told["actor"], told["message"], told["kind"]) == ("/user/a", "Say(text=do)", "payload")
-    assert told["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
+    assert (report["actor"], report["message"], report["kind"]) == ("/user/a", "Say(text=do)", "payload")
+    assert report["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
 
 
-def test_an_actor_that_reads_the_real_clock_fails(stage: Stage) -> None:
+def test_an_actor_that_reads_the_real_clock_diverges(stage: Stage) -> None:
     def reads_clock(context: ActorContext) -> None:
         context.parent.tell(says(str(time.time_ns())))
 
@@ -209,7 +209,7 @@ def test_an_actor_that_reads_the_real_clock_fails(stage: Stage) -> None:
     assert "use context.now()" in text
 
 
-def test_a_test_gets_the_report_as_its_failure(stage: Stage) -> None:
+def test_a_test_fails_with_the_divergence_report(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     with pytest.raises(DivergenceError, match=r"field +text: recorded 'x', now 'y'"):
@@ -218,7 +218,7 @@ def test_a_test_gets_the_report_as_its_failure(stage: Stage) -> None:
         )
 
 
-def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
+def test_an_ask_that_timed_out_times_out_again_in_replay(stage: Stage) -> None:
     def asks_in_vain(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -232,7 +232,7 @@ def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
     assert stage.replay(do=asks_in_vain).divergence is None
 
 
-def test_a_turn_may_run_on_after_a_kill(stage: Stage) -> None:
+def test_a_turn_may_continue_after_a_kill_in_replay(stage: Stage) -> None:
     dies = in_turn(tells("before"), lambda c: c.system.kill(c.ref), tells("behind"))
     stage.record(do=dies)
 
@@ -260,7 +260,7 @@ def test_the_last_turn_before_a_kill_is_compared_with_its_record(stage: Stage) -
     assert stage.divergence(do=tells("x", "y")).kind is DivergenceKind.EXTRA_SEND
 
 
-def test_the_failures_of_a_replay_are_not_logged_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_in_a_replay_are_not_logged_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.record(do=fails)
     caplog.clear()
 
@@ -270,7 +270,7 @@ def test_the_failures_of_a_replay_are_not_logged_again(stage: Stage, caplog: pyt
     assert [record.message for record in caplog.records if "failed" in record.message] == []
 
 
-def test_props_of_an_importable_class_need_no_argument_for_a_replay(tmp_path: Path) -> None:
+def test_props_of_an_importable_class_need_no_argument_for_replay(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         props: Props = scripted_actor([], {})
         system.spawn(props, "a").tell(says("x"))

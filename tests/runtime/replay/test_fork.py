@@ -1,4 +1,4 @@
-"""A fork continues from a recorded turn, with or without a fault, and takes answers from the trace while they fit."""
+"""A fork continues from a recorded turn, with or without a fault, and uses recorded replies as long as they match."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_fork_without_a_fault_ends_equally_from_every_turn(session: ReplaySess
             assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
 
 
-def test_a_fork_with_a_boundary_ends_as_recorded(outside: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_with_an_unreplayed_actor_ends_as_recorded(outside: ReplaySession, trace: TraceReader) -> None:
     for turn in trace.turns[:-10]:
         outside.at(turn.sequence)
         fork = outside.fork()
@@ -91,7 +91,7 @@ def test_a_fork_with_a_boundary_ends_as_recorded(outside: ReplaySession, trace: 
         assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_fork_without_a_fault_takes_the_recorded_turns_in_order(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_without_a_fault_runs_the_recorded_turns_in_order(session: ReplaySession, trace: TraceReader) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     records: list[Record] = []
@@ -114,7 +114,7 @@ def test_a_dropped_parcel_is_brought_again(session: ReplaySession) -> None:
     assert run.duration_ms == couriers.RETRY_MS
 
 
-def test_a_late_parcel_arrives_twice_after_a_retry(session: ReplaySession) -> None:
+def test_a_delayed_parcel_arrives_twice_after_a_retry(session: ReplaySession) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None
@@ -128,7 +128,7 @@ def test_a_late_parcel_arrives_twice_after_a_retry(session: ReplaySession) -> No
     assert parcels_in_depot(fork)[step.turn.sender.path] == [*range(1, PARCELS + 1), 2]
 
 
-def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
+def test_a_duplicated_message_is_handled_twice(session: ReplaySession) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None
@@ -140,7 +140,7 @@ def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
     assert parcels_in_depot(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
 
 
-def test_watchers_are_notified_of_a_crash(session: ReplaySession, outside: ReplaySession) -> None:
+def test_watchers_are_notified_of_an_injected_crash(session: ReplaySession, outside: ReplaySession) -> None:
     for each in (session, outside):
         each.run_until("courier-a <- Receipt(number=2)")
         fork = each.fork()
@@ -150,8 +150,8 @@ def test_watchers_are_notified_of_a_crash(session: ReplaySession, outside: Repla
         fork.run(observer=records.append)
 
         assert [record.ref.path for record in records if isinstance(record, Killed)] == ["/user/depot"]
-        told = [record.recipient.path for record in records if isinstance(record, Turn) and is_terminated(record)]
-        assert sorted(told) == list(COURIERS)
+        paths = [record.recipient.path for record in records if isinstance(record, Turn) and is_terminated(record)]
+        assert sorted(paths) == list(COURIERS)
         assert max(brought(fork)) < PARCELS
 
 
@@ -159,7 +159,7 @@ def is_terminated(turn: Turn) -> bool:
     return isinstance(turn.message, Terminated)
 
 
-def test_a_boundarys_messages_to_itself_can_only_be_dropped(outside: ReplaySession) -> None:
+def test_self_messages_of_an_unreplayed_actor_can_only_be_dropped(outside: ReplaySession) -> None:
     outside.run_until("depot <- Weighed")
     fork = outside.fork()
 
@@ -173,7 +173,7 @@ def test_a_boundarys_messages_to_itself_can_only_be_dropped(outside: ReplaySessi
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_ring_can_be_forked_at_its_beginning(tmp_path: Path) -> None:
+def test_a_ring_recording_can_be_forked_near_its_beginning(tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
@@ -186,7 +186,7 @@ def test_a_ring_can_be_forked_at_its_beginning(tmp_path: Path) -> None:
     assert parcels_in_depot(fork) == KEPT
 
 
-def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
+def test_a_dropped_timer_message_never_arrives(tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "slow.trace", lost=1)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.run_until("Courier <- Retry")
@@ -198,7 +198,7 @@ def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
     assert min(brought(fork)) < max(brought(fork))
 
 
-def test_a_fork_does_not_move_its_session(session: ReplaySession) -> None:
+def test_a_fork_does_not_change_its_session(session: ReplaySession) -> None:
     step = session.run_until("Courier <- Receipt(number=2)")
     assert step is not None
     state = session.state()
@@ -223,7 +223,7 @@ def test_unanswered_messages_of_a_fork_are_reported(outside: ReplaySession) -> N
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_fork_ends_at_the_given_turn(session: ReplaySession) -> None:
+def test_a_fork_ends_at_the_specified_turn(session: ReplaySession) -> None:
     session.run_until(Bring)
     fork = session.fork()
 
@@ -233,7 +233,7 @@ def test_a_fork_ends_at_the_given_turn(session: ReplaySession) -> None:
     assert max(brought(fork)) == 2
 
 
-def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -> None:
+def test_a_fork_writes_its_own_trace(session: ReplaySession, tmp_path: Path) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     recorder = TraceRecorder(tmp_path / "fork.trace")
@@ -250,7 +250,7 @@ def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -
     assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
 
 
-def test_the_trace_of_a_fork_replays_with_its_earlier_recording(
+def test_the_trace_of_a_fork_replays_with_its_parent_recording(
     session: ReplaySession, trace: TraceReader, tmp_path: Path
 ) -> None:
     for number in [turn.sequence for turn in trace.turns][::5]:
@@ -270,12 +270,12 @@ def test_the_trace_of_a_fork_replays_with_its_earlier_recording(
         )
 
 
-def test_the_trace_of_a_fork_takes_no_place_of_the_recorded_one(trace: TraceReader) -> None:
+def test_a_fork_cannot_overwrite_the_recorded_trace(trace: TraceReader) -> None:
     with pytest.raises(ForkError, match="is the recorded run itself: a fork of it needs another file"):
         ForkTraceRecorder(trace.path, trace, 5)
 
 
-def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
+def test_forks_with_the_same_fault_are_equal(session: ReplaySession) -> None:
     session.run_until("Depot <- Parcel(number=2)")
     runs: list[list[Record]] = [[], []]
 
@@ -310,7 +310,7 @@ def test_an_impossible_fault_is_refused_with_the_reason(
         act(fork)
 
 
-def test_the_current_message_is_cleared_after_the_end(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_at_the_end_refuses_to_drop_the_kernels_stop(session: ReplaySession, trace: TraceReader) -> None:
     session.at(trace.turns[-1].sequence)
     fork = session.fork()
 

@@ -1,4 +1,4 @@
-"""A trace is untrusted: names in it are not imported, and only actors are created because of it."""
+"""Traces are untrusted: a replay imports no module because of names in a trace, and creates nothing but actors."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ class Harm:
 
 
 def argument(*nodes: tuple[str, object]) -> Nodes:
-    """Props of an actor whose argument is the first of these nodes, whose indexes begin at 2."""
+    """Return Props whose first argument is the first of these nodes; indexes begin at 2."""
     return [("props", [[1], [[2]], [], "default", None]), ("named", ACTOR), *nodes]
 
 
 def factory(name: str, *arguments: object) -> Nodes:
-    """Props of this factory."""
     return [("props", [[1], list(arguments), [], "default", None]), ("named", name)]
 
 
 def inner_props(*nodes: tuple[str, object]) -> Nodes:
-    """Props within Props, whose factory is the first of these nodes."""
+    """Return Props within Props; the inner factory is the first of these nodes."""
     return argument(("props", [[3], ["touch harm"], [], "default", None]), *nodes)
 
 
@@ -119,7 +118,7 @@ def harmful_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spawned_trace(path: Path, nodes: Nodes) -> Path:
-    """A trace with an actor that is spawned from outside."""
+    """Write a trace in which an actor is spawned from outside."""
     graph = msgpack.packb([nodes, [[0]]])
     refs, rows = [["/user", 1], ["/user/a", 1]], [[0, SPAWNED, 2, 0, 1, 0, "a:A", graph]]
     chunk = msgpack.packb([refs, [], rows, []])
@@ -128,7 +127,7 @@ def spawned_trace(path: Path, nodes: Nodes) -> Path:
 
 
 def ring_trace(path: Path, nodes: Nodes) -> Path:
-    """A trace that begins while an actor is alive, with valid Props; its instance is the first of these nodes."""
+    """Write a trace that begins while an actor with valid Props is alive; its instance is the first of these nodes."""
     place = len(nodes)
     sound = [("props", [[place + 1], [], [], "default", None]), ("named", ACTOR), ("dict", [["instance", [0]]])]
     graph = msgpack.packb([[*nodes, *sound], [[place], [place + 2]]])
@@ -163,7 +162,7 @@ def test_replay_refuses_a_gadget(harmful_folder: Path, gadget: Nodes, write: Cal
 
 
 @pytest.mark.parametrize("gadget", GADGETS.values(), ids=GADGETS)
-def test_no_props_are_resolved_of_a_gadget(harmful_folder: Path, gadget: Nodes) -> None:
+def test_props_with_a_gadget_are_not_resolved(harmful_folder: Path, gadget: Nodes) -> None:
     graph, loaded = msgpack.packb([gadget, [[0]]]), set(sys.modules)
     spawned = Spawned(sequence=1, now_ms=0, ref=Ref("/user/a", 1), parent=Ref("/user", 1), actor="a:A", props=graph)
 
@@ -197,7 +196,7 @@ def test_commands_from_a_trace_have_no_side_effects(
     assert_harmless(harmful_folder, loaded)
 
 
-def test_replay_prints_the_import_to_add(harmful_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_prints_the_missing_import_option(harmful_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = spawned_trace(harmful_folder / "foreign.trace", GADGETS["foreign class"])
 
     assert main(["replay", str(path)]) == 2
@@ -205,7 +204,7 @@ def test_replay_prints_the_import_to_add(harmful_folder: Path, capsys: pytest.Ca
     assert "add --import harm_of_traces" in capsys.readouterr().err
 
 
-def test_modules_that_are_passed_are_imported(harmful_folder: Path) -> None:
+def test_modules_passed_to_a_replay_are_imported(harmful_folder: Path) -> None:
     path = spawned_trace(harmful_folder / "own.trace", argument(("named", "trusted_of_traces:answer")))
     (harmful_folder / "trusted_of_traces.py").write_text("def answer(): return 42\n")
 
@@ -216,7 +215,7 @@ def test_modules_that_are_passed_are_imported(harmful_folder: Path) -> None:
     del sys.modules["trusted_of_traces"]
 
 
-def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
+def test_a_replay_does_not_access_checkpoint_storage(harmful_folder: Path) -> None:
     path = spawned_trace(
         harmful_folder / "job.trace", argument(("object", ["checkpoint_storage.plain", [["_directory", "."]]]))
     )
@@ -228,8 +227,8 @@ def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
     assert [type(each) for each in cell.props.args] == [Recorded]
 
 
-def test_packages_of_state_reach_nothing_outside() -> None:
-    """A trace may create any class in the packages of state, with any attributes: none of these classes has side
+def test_classes_in_state_packages_have_no_external_effects() -> None:
+    """A trace may create any class in the packages for state, with any attributes. None of these classes has side
     effects.
     """
     for path in sorted(ROOT.glob("actors/**/*.py")):

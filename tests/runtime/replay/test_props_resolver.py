@@ -1,4 +1,4 @@
-"""Actors are created from the Props in a trace if these suffice; nothing else that a trace names is called."""
+"""A replay creates actors from the Props in a trace if these suffice, and calls nothing else that a trace names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of an actor."""
+    """The argument of an actor."""
 
     size: int
     colour: Colour = Colour.RED
@@ -80,11 +80,11 @@ def packed(factory: object, *given: object, **named: object) -> bytes:
 
 
 def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
-    """Props of a factory of this name, with these nodes as arguments."""
+    """Pack Props of a factory of this name, with these nodes as arguments."""
     arguments = [[2 + place] for place in range(len(nodes))]
     props = ("props", [[1], arguments, [], "default", None])
-    told: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
-    return told
+    packed: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
+    return packed
 
 
 HERE = __name__
@@ -128,7 +128,7 @@ def test_a_function_annotated_to_return_an_actor_is_a_factory() -> None:
     assert resolved_keeper(packed(a_keeper, 3)).given == (3,)
 
 
-def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
+def test_the_recorded_dispatcher_and_stash_limit_are_restored() -> None:
     props = pack_props(Props(Keeper).with_dispatcher("pinned").with_stash_capacity(3))
 
     again = PropsResolver().props_of(spawned(props), Ref)
@@ -142,7 +142,7 @@ def test_props_passed_to_a_replay_override_those_of_the_trace() -> None:
     assert keeper.given == ("given",)
 
 
-def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
+def test_a_stand_in_replaces_a_live_object() -> None:
     session = Session()
 
     keeper = resolved_keeper(packed(Keeper, Session(), [Session()]), stand_ins={f"{HERE}:Session": session})
@@ -150,14 +150,14 @@ def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
     assert keeper.given == (session, [session])
 
 
-def test_a_field_added_to_a_dataclass_has_its_default() -> None:
-    told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
+def test_a_field_added_to_a_dataclass_gets_its_default() -> None:
+    props = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
 
-    assert resolved_keeper(told).given == (Settings(size=3),)
+    assert resolved_keeper(props).given == (Settings(size=3),)
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("props", "reason"),
     [
         (None, "the trace does not record how m:A was created"),
         (packed(Keeper, Session()), "contains a Session, which a trace does not copy"),
@@ -178,13 +178,13 @@ def test_a_field_added_to_a_dataclass_has_its_default() -> None:
         (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' cannot be part of Props"),
     ],
 )
-def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes | None, reason: str) -> None:
+def test_props_that_cannot_be_resolved_are_refused_with_the_reason(props: bytes | None, reason: str) -> None:
     with pytest.raises(UnresolvedPropsError, match=reason):
-        resolved_keeper(told)
+        resolved_keeper(props)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "props",
     [
         graph("os:system", ("tuple", ["echo harm"])),
         graph("subprocess:call"),
@@ -196,12 +196,12 @@ def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes |
         graph(f"{HERE}:Keeper", ("object", [f"{HERE}:no_actor", [["name", "harm"]]])),
     ],
 )
-def test_only_factories_of_actors_are_called(told: bytes) -> None:
+def test_only_factories_of_actors_are_called(props: bytes) -> None:
     with pytest.raises(UnresolvedPropsError):
-        resolved_keeper(told)
+        resolved_keeper(props)
 
     assert called == []
 
 
-def test_messages_in_props_are_values() -> None:
+def test_messages_in_props_are_restored_as_values() -> None:
     assert isinstance(resolved_keeper(packed(Keeper, says("x"))).given[0], Say)

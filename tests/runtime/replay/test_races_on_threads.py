@@ -1,4 +1,4 @@
-"""The outcome of some turns depends on other threads; a replay uses the recorded outcome."""
+"""The outcome of some turns depends on other threads. A replay uses the recorded outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_SECONDS = 5
 
 
 class Moment:
-    """Makes a turn wait for events on other threads, and these threads wait for the turn."""
+    """Makes a turn wait for other threads, and other threads wait for the turn."""
 
     def __init__(self) -> None:
         self._reached, self._passed = threading.Event(), threading.Event()
@@ -39,7 +39,7 @@ class Moment:
         self._passed.set()
 
 
-def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path) -> None:
+def test_a_spawn_refused_during_termination_is_refused_in_replay(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
@@ -59,7 +59,7 @@ def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path)
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_freed_during_the_turn_is_free(tmp_path: Path) -> None:
+def test_a_name_freed_during_a_turn_can_be_reused(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
@@ -77,7 +77,7 @@ def test_a_name_freed_during_the_turn_is_free(tmp_path: Path) -> None:
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_not_free_while_its_former_actor_is_stopping(tmp_path: Path) -> None:
+def test_a_name_is_occupied_while_its_former_actor_is_stopping(tmp_path: Path) -> None:
     moment = Moment()
     small = scripted_actor([], {"stop": lambda _: moment.hold()}).with_dispatcher("pinned")
 
@@ -109,14 +109,14 @@ def test_a_name_is_free_after_the_turn_has_killed_its_owner(tmp_path: Path) -> N
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big, "big")
         ref.tell(says("play"))
-        # A system that terminates does not wait for queued messages of its actors.
+        # Termination does not wait for queued messages.
         ref.ask(says("ready"))
 
     assert effects(tmp_path / "run.trace", "play") == "kills /user/big/small; spawns /user/big/small"
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> None:
+def test_a_child_spawned_by_a_killed_actor_is_dead_at_once(tmp_path: Path) -> None:
     moment = Moment()
     spawned: list[ActorRef] = []
     done = threading.Event()
@@ -133,7 +133,7 @@ def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> Non
         moment.wait()
         system.kill(ref)
         moment.let_go()
-        # The system does not wait for a turn of a killed actor.
+        # Termination does not wait for the turn of a killed actor.
         assert done.wait(WAIT_SECONDS)
 
     assert [each.is_alive() for each in spawned] == [False]
@@ -197,7 +197,7 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """The recorded effects of the turn that handled this word."""
+    """Return the recorded effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 

@@ -1,4 +1,4 @@
-"""Classes named in a trace are found in any module if they have a tag or a unique name."""
+"""Classes named in a trace are found in any module by their tag or by a unique name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Till:
 
 
 @pytest.mark.parametrize("kind", [Task, CheckpointBook, Till])
-def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
+def test_a_class_is_found_by_the_name_in_a_trace(kind: type) -> None:
     assert RecordableNames().find(name_in_trace(kind)) is kind
 
 
@@ -35,15 +35,15 @@ def test_an_undeclared_tag_is_named_with_advice() -> None:
 
 
 @pytest.mark.parametrize("name", ["flykka.NoSuchClass", "data_plane.spark", "flykka.actors.task.actor:Task"])
-def test_names_that_a_trace_may_not_use_are_refused(name: str) -> None:
+def test_names_not_allowed_in_a_trace_are_refused(name: str) -> None:
     import flykka.spark_bridge.data_plane  # noqa: F401 - declares its tag.
 
     with pytest.raises(UnresolvedPropsError):
         RecordableNames().find(name)
 
 
-def test_no_two_parts_of_the_state_of_actors_have_one_name() -> None:
-    """Frozen dataclasses, such as effects and events of machines, are not state."""
+def test_classes_of_actor_state_have_unique_names() -> None:
+    """Frozen dataclasses, such as effects and events of state machines, are not state."""
     shared = {name: [each for each in found if _is_state(each)] for name, found in own_names().items()}
 
     assert {name: found for name, found in shared.items() if len(found) > 1} == {}, "give one of them a trace_tag"

@@ -1,4 +1,4 @@
-"""Messages were redacted before they were written to a trace: a replay does not need the redacted values."""
+"""A trace with redacted messages can be replayed without the redacted values."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ class Door(Actor):
 
 
 class RudeDoor(Door):
-    """A door that asks another actor."""
+    """A `Door` that asks another actor."""
 
     def handle_message(self, message: Message) -> None:
-        """Send a different message."""
         self._guest.tell(Opened())
 
 

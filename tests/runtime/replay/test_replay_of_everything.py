@@ -1,4 +1,4 @@
-"""Random actors, recorded in virtual time and on threads: their replay equals the record."""
+"""Random actors are recorded in virtual time and on threads, and their replays equal the recordings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
     assert (result.compared, result.boundary) == (result.turns, ())
 
 
-def test_the_second_message_of_a_turn_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
+def test_a_turns_second_message_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
     small = scripted_actor([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         script = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}
@@ -72,7 +72,7 @@ def replies_to_parent(context: ActorContext) -> None:
     context.parent.tell(says("heard the second"))
 
 
-def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -> None:
+def test_replayed_actors_are_not_in_pykkas_registry(tmp_path: Path) -> None:
     with SeededSystem(1, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         spawn_random_actors(system, 1)
         system.advance(300)

@@ -1,4 +1,4 @@
-"""A session moves forward and back in a trace, and returns every actor's state after a turn."""
+"""A session moves forward and back in a trace, and returns every actor's state after each turn."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_turn_reports_its_changes(session: ReplaySession) -> None:
     assert session.changes == step.changes
 
 
-def test_a_session_runs_until_a_message_with_some_values(session: ReplaySession) -> None:
+def test_a_session_runs_until_a_message_has_specified_values(session: ReplaySession) -> None:
     step = session.run_until(Parcel, number=2)
 
     assert step is not None
@@ -72,7 +72,7 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_a_session_without_a_match_is_at_the_end_of_the_trace(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_without_a_match_stops_at_the_end_of_the_trace(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None
@@ -94,7 +94,7 @@ def test_stepping_forward_and_back_shows_the_same_states(session: ReplaySession)
         assert (state, [str(change) for change in session.changes]) == known[position]
 
 
-def test_a_session_back_at_the_beginning_has_no_state(session: ReplaySession) -> None:
+def test_a_session_at_the_beginning_has_no_state(session: ReplaySession) -> None:
     session.step(10)
 
     assert session.back(99) is None
@@ -104,7 +104,7 @@ def test_a_session_back_at_the_beginning_has_no_state(session: ReplaySession) ->
         session.state()
 
 
-def test_a_step_back_and_forward_is_the_same_step(session: ReplaySession) -> None:
+def test_stepping_back_and_forward_returns_the_same_step(session: ReplaySession) -> None:
     before = session.step(20)
     after = session.step()
 
@@ -112,7 +112,7 @@ def test_a_step_back_and_forward_is_the_same_step(session: ReplaySession) -> Non
     assert session.step() == after
 
 
-def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_goes_to_a_turn_by_number_in_both_directions(session: ReplaySession, trace: TraceReader) -> None:
     numbers = [turn.sequence for turn in trace.turns]
 
     for number in (numbers[70], numbers[5], numbers[4], numbers[90]):
@@ -124,7 +124,7 @@ def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: Repl
 @pytest.mark.parametrize(
     ("number", "said"), [(1, "has no turn 1: the next one is turn 4"), (99_999, "no turn 99999: its last one is turn")]
 )
-def test_a_number_without_a_turn_is_refused_with_the_nearest_turn(
+def test_a_turn_number_that_does_not_exist_is_refused_with_the_nearest(
     session: ReplaySession, number: int, said: str
 ) -> None:
     with pytest.raises(ReplaySessionError, match=said):
@@ -151,7 +151,7 @@ def test_an_unknown_actor_is_refused_with_the_list_of_actors(session: ReplaySess
         session.state("cellar")
 
 
-def test_a_boundary_has_no_state_and_gives_the_reason(trace: TraceReader) -> None:
+def test_the_state_of_an_unreplayed_actor_is_refused_with_the_reason(trace: TraceReader) -> None:
     session = TraceReplayer().session(trace)
 
     session.run_until(Bring)
@@ -160,7 +160,7 @@ def test_a_boundary_has_no_state_and_gives_the_reason(trace: TraceReader) -> Non
         session.state("depot")
 
 
-def test_why_names_the_turns_that_led_here_and_by_which_effect(session: ReplaySession) -> None:
+def test_why_lists_the_turns_and_effects_that_caused_this_turn(session: ReplaySession) -> None:
     session.run_until("courier-a <- Receipt(number=2)")
 
     chain = session.why()
@@ -172,7 +172,7 @@ def test_why_names_the_turns_that_led_here_and_by_which_effect(session: ReplaySe
     ]
 
 
-def test_the_outcome_of_blocking_work_comes_from_its_starting_actor(session: ReplaySession) -> None:
+def test_the_cause_of_a_work_outcome_is_the_starting_actor(session: ReplaySession) -> None:
     session.run_until(Weighed)
 
     assert isinstance(session.why()[0].effect, effects.Pipe)
@@ -200,7 +200,7 @@ def test_a_session_stops_at_the_first_divergence(session: ReplaySession, monkeyp
     assert step.changes
 
 
-def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
+def test_a_trace_without_turns_has_a_session(tmp_path: Path) -> None:
     path = tmp_path / "empty.trace"
     whole = couriers.record_deliveries(tmp_path / "whole.trace").path.read_bytes()
     header_length = 8 + int.from_bytes(whole[:4], "little")
@@ -227,7 +227,7 @@ def test_several_steps_stop_at_the_first_divergence(session: ReplaySession, monk
     assert far.turn == near.turn == session.divergence.turn
 
 
-def test_many_steps_at_once_describe_only_retained_states(
+def test_a_jump_over_many_steps_describes_only_retained_states(
     session: ReplaySession, trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described: list[object] = []

@@ -1,4 +1,4 @@
-"""Random moves in recorded runs: at any turn a session equals a new replay up to that turn."""
+"""Random moves in recorded runs: after each move a session equals a new replay up to that turn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MOVES = 20
 
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small limits, so that small runs have both retained and discarded steps."""
+    """Sets small limits, so that even small runs have both retained and discarded steps."""
     monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """The state of every actor after each turn, and at the start."""
+    """Return the state of every actor at the start and after each turn."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:
@@ -64,7 +64,7 @@ def walk(path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
+def test_random_moves_show_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         random_actors.spawn_random_actors(system, seed, actors=2)
         system.advance(30)
@@ -73,7 +73,7 @@ def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_walk_shows_the_state_of_waiting_coroutines(tmp_path: Path, seed: int) -> None:
+def test_random_moves_show_the_state_of_waiting_coroutines(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         runners = coroutines.spawn_runners(system, seed)
         system.advance(seed)

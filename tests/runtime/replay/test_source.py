@@ -1,4 +1,4 @@
-"""A divergence reports the line that handles the message: the `case` of its class, or else the handler."""
+"""A divergence reports the line that handles the message: the `case` for its class, or else the handler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Matches(Actor):
-    """Handles some messages, each on its own line."""
+    """Handles several message classes, each on its own line."""
 
     def handle_message(self, message: Message) -> None:
         match message:
@@ -34,8 +34,7 @@ class Matches(Actor):
             case Terminated() | ReceiveTimeout():
                 pass
 
-    def other(self, message: Message) -> None:
-        """Another behaviour, without a case."""
+    def other(self, message: Message) -> None: ...
 
 
 def cell_of(ref: ActorRef) -> Cell:
@@ -47,7 +46,7 @@ def place_of_line(function: Callable[..., object], line: int) -> str:
     return f"{os.path.relpath(__file__)}:{inspect.getsourcelines(function)[1] + line}"
 
 
-def test_the_line_is_that_of_the_match_case_for_the_class(system: SeededSystem) -> None:
+def test_the_reported_line_is_the_match_case_for_the_class(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     system.run_until_idle()
 
@@ -55,7 +54,7 @@ def test_the_line_is_that_of_the_match_case_for_the_class(system: SeededSystem) 
     assert source_of(cell_of(ref), ReceiveTimeout()) == place_of_line(Matches.handle_message, 4)
 
 
-def test_without_a_case_the_line_of_the_handler_is_reported(system: SeededSystem) -> None:
+def test_the_handlers_line_is_reported_if_no_case_matches(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     ref.tell(says("become"))
     system.run_until_idle()

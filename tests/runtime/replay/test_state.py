@@ -1,4 +1,4 @@
-"""The state of an actor as a tree of plain values: equal in every process, and without external objects."""
+"""The state of an actor as a tree of plain values, which is equal in every process and contains no external objects."""
 
 from __future__ import annotations
 
@@ -80,11 +80,10 @@ class Helper:
         self.context = owner.context
         self.timers = owner.context.timers
         self.owner = owner
-        self.told = 1
+        self.total = 1
 
 
 def instance_of(props: Props) -> Actor:
-    """The instance of a spawned actor."""
     with SeededSystem() as system:
         ref = system.spawn(props, "keeper")
         system.run_until_idle()
@@ -116,7 +115,7 @@ def instance_of(props: Props) -> Actor:
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_everything_an_actor_holds_has_a_plain_form(held: object, described: object) -> None:
+def test_every_value_of_an_actor_has_a_plain_form(held: object, described: object) -> None:
     state = describe(held)
 
     assert json.loads(json.dumps(state)) == described
@@ -130,7 +129,7 @@ def test_an_object_is_described_with_its_class_and_its_slots() -> None:
     assert one_line(state) == "Machine(_Machine__hidden=1, pending={7: Pending(awaiting=[a2], checkpoint_id=7)})"
 
 
-def test_objects_of_two_classes_differ_though_they_hold_the_same() -> None:
+def test_objects_of_different_classes_differ_despite_equal_attributes() -> None:
     here, there = Storage("x"), type("Elsewhere", (Storage,), {})("x")
 
     assert describe(here) != describe(there)
@@ -138,19 +137,19 @@ def test_objects_of_two_classes_differ_though_they_hold_the_same() -> None:
     assert [change.path for change in changes(describe(here), describe(there))] == [""]
 
 
-def test_the_context_and_live_objects_from_the_props_are_no_state() -> None:
+def test_the_context_and_live_arguments_of_props_are_not_state() -> None:
     first = instance_of(Props(Keeper, Storage("here"), hooks=(Storage("a"),)))
     second = instance_of(Props(Keeper, Storage("there"), hooks=(Discovery(),)))
 
     state = describe(first)
 
     assert one_line(state).startswith(
-        "Keeper(helper=Helper(owner=<itself>, told=1), hooks={first: <outside>}, machine="
+        "Keeper(helper=Helper(owner=<itself>, total=1), hooks={first: <outside>}, machine="
     )
     assert digest(first) == digest(second)
 
 
-def test_depth_and_cycles_end_a_description() -> None:
+def test_a_description_ends_at_cycles_and_at_the_depth_limit() -> None:
     ring: list[object] = [1]
     ring.append(ring)
     chain: list[object] = []
@@ -161,14 +160,14 @@ def test_depth_and_cycles_end_a_description() -> None:
     assert "<too deep>" in one_line(describe(chain))
 
 
-def test_a_shared_part_is_described_at_its_shortest_path_and_referenced_elsewhere() -> None:
+def test_a_shared_object_is_described_at_its_shortest_path_and_referenced_elsewhere() -> None:
     shared = Storage("x")
     state = describe({"a": [[shared]], "b": shared})
 
     assert state == {"a": [["<[b]>"]], "b": describe(shared)}
 
 
-def test_a_key_that_leads_back_to_its_mapping_ends_there() -> None:
+def test_a_key_that_refers_to_its_mapping_is_truncated() -> None:
     owner = Storage("x")
     owner.by_owner = {owner: 1}  # type: ignore[attr-defined]
 
@@ -181,7 +180,7 @@ def test_equal_immutable_objects_may_be_shared_or_separate() -> None:
     assert digest([ticket, ticket, numbers, numbers]) == digest([replace(ticket), ticket, numbers, (1, 2)])
 
 
-def test_a_value_is_described_once_and_not_confused_with_another_at_its_address() -> None:
+def test_a_value_at_a_reused_address_is_described_separately() -> None:
     digests = {digest([Ticket(number=number)]) for number in range(3_000)}
     ticket = Ticket(number=1)
 
@@ -189,7 +188,7 @@ def test_a_value_is_described_once_and_not_confused_with_another_at_its_address(
     assert describe([ticket])[0] is describe({"t": ticket})["t"]  # type: ignore[index, call-overload]
 
 
-def test_a_drawn_random_number_changes_the_digest() -> None:
+def test_drawing_a_random_number_changes_the_digest() -> None:
     random = Random(1)
     before = digest(random)
 
@@ -210,7 +209,7 @@ def test_a_drawn_random_number_changes_the_digest() -> None:
         (lambda m: None, []),
     ],
 )
-def test_a_change_is_named_by_its_innermost_path(act: Callable[[Machine], object], change: list[Change]) -> None:
+def test_a_change_is_reported_by_its_innermost_path(act: Callable[[Machine], object], change: list[Change]) -> None:
     machine = Machine(Pending(7, {"a2"}), Pending(8, set()))
     before = describe(machine)
 
@@ -219,7 +218,7 @@ def test_a_change_is_named_by_its_innermost_path(act: Callable[[Machine], object
     assert changes(before, describe(machine)) == change
 
 
-def test_an_element_leaving_a_queue_is_one_change() -> None:
+def test_removing_an_element_from_a_queue_is_one_change() -> None:
     queue = deque(range(10))
     before = describe(queue)
 
@@ -233,7 +232,7 @@ def test_nan_equals_nan_in_a_comparison_of_states() -> None:
 
 
 @pytest.mark.slow
-def test_the_digest_is_the_same_in_every_process_and_under_every_hash_seed() -> None:
+def test_the_digest_is_equal_in_every_process_and_for_every_hash_seed() -> None:
     program = (
         "from tests.runtime.replay.test_state import *\n"
         "print(digest(Machine(Pending(7, {f'a{n}' for n in range(50)}))), digest({Ticket(number=1), Phase.OPEN}))\n"

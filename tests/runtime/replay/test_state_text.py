@@ -1,4 +1,4 @@
-"""A state is printed as a tree of lines; a change names a part by its path."""
+"""A state is printed as a tree of lines; a change is identified by its path."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Shelf:
         self.names = ["/user/a", "b.c"]
 
 
-def test_a_state_that_fits_is_one_line() -> None:
+def test_a_state_that_fits_is_printed_on_one_line() -> None:
     assert lines_of(describe(Shelf("a"))) == ["Shelf(names=[/user/a, b.c], notes={0: Note(text=a)})"]
 
 
-def test_a_state_too_long_for_one_line_is_a_tree() -> None:
+def test_a_state_too_long_for_one_line_is_printed_as_a_tree() -> None:
     assert lines_of(describe(Shelf("a", "b" * 60)), width=50) == [
         "Shelf",
         "  names: [/user/a, b.c]",
@@ -33,7 +33,7 @@ def test_a_state_too_long_for_one_line_is_a_tree() -> None:
     ]
 
 
-def test_nesting_that_is_too_deep_is_truncated() -> None:
+def test_deep_nesting_is_truncated() -> None:
     deep = {"a": {"b": {"c": {"d": "e" * 100}}}}
 
     assert lines_of(describe(deep), width=30, depth=2) == [
@@ -54,7 +54,7 @@ def test_nesting_that_is_too_deep_is_truncated() -> None:
         ("nothing", Absent.ABSENT),
     ],
 )
-def test_a_part_is_found_by_its_path(path: str, part: object) -> None:
+def test_a_value_is_found_by_its_path(path: str, part: object) -> None:
     assert part_of(describe(Shelf("a", "b")), path) == part
 
 
@@ -67,5 +67,5 @@ def test_the_path_of_a_change_leads_to_its_values() -> None:
     assert part_of(after, change.path) == change.after == "b"
 
 
-def test_a_text_is_truncated_if_it_is_too_long() -> None:
+def test_a_text_that_is_too_long_is_truncated() -> None:
     assert (shorten("abcdef", 6), shorten("abcdefg", 6)) == ("abcdef", "abc...")

@@ -1,4 +1,6 @@
-"""A strict system refuses calls that a seed cannot reproduce, and names them; all others are allowed."""
+"""A strict system refuses calls that a seed cannot reproduce, and the error names the call; all other calls are
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
-    """Let an actor perform the action, and return its log."""
+    """Run the action in an actor, and return the actor's log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
         system.spawn(scripted_actor(log, {"do": deed}), "a").tell(says("do"))
@@ -65,7 +67,7 @@ def test_a_nondeterministic_call_is_refused_with_a_replacement(
     assert instead in text
 
 
-def test_without_being_strict_nothing_is_refused() -> None:
+def test_a_system_that_is_not_strict_refuses_no_call() -> None:
     assert do(lambda _: time.time(), strict=False)[:2] == ["a start", "a do"]
 
 
@@ -95,7 +97,7 @@ def test_logging_raising_and_importing_are_allowed(caplog: pytest.LogCaptureFixt
     assert "said in a turn" in caplog.text
 
 
-def test_a_nondeterministic_call_fails_its_actor_and_is_not_executed(tmp_path: Path) -> None:
+def test_a_refused_call_fails_its_actor_and_is_not_executed(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, strict=True) as system:
         ref = system.spawn(scripted_actor(log, {"do": lambda _: (tmp_path / "made").write_text("x")}), "a")
@@ -108,7 +110,7 @@ def test_a_nondeterministic_call_fails_its_actor_and_is_not_executed(tmp_path: P
     assert not (tmp_path / "made").exists()
 
 
-def test_code_outside_of_turns_is_not_restricted() -> None:
+def test_code_outside_turns_is_not_restricted() -> None:
     with SeededSystem(3, strict=True) as system:
         system.event_stream.subscribe(lambda _: time.time(), object)
         system.spawn(scripted_actor([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
@@ -116,7 +118,7 @@ def test_code_outside_of_turns_is_not_restricted() -> None:
         assert time.time() > 0
 
 
-def test_gc_callbacks_during_a_turn_are_not_deeds_of_the_actor() -> None:
+def test_gc_callbacks_during_a_turn_are_not_restricted() -> None:
     seen: list[float] = []
 
     def note(_phase: str, _info: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin: systems as fixtures, and tests that fail if they leak actors."""
+"""The pytest plugin provides systems as fixtures, and fails tests that leak actors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from flykka.runtime import testing
 from tests.layout.sources import ROOT
 
-# Loaded here, so that a run inside the run does not load them a second time: a message is declared once.
+# Loaded here so that a pytest run within this run does not load them again: a message class can be declared only
+# once.
 LOADED = [getattr(testing, name) for name in testing.__all__]
 
 PLUGIN = "flykka.runtime.testing.plugin"
@@ -42,7 +43,7 @@ from tests.runtime.scripted_actors import Say, fails, in_turn, scripted_actor, r
 
 
 def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
-    """Run tests with the plugin, which is loaded already if flykka is installed."""
+    """Run tests with the plugin, which an installed flykka loads automatically."""
     pytester.makeini(INI)
     pytester.makepyfile(HEAD + dedent(body))
     plugins = () if pytester._request.config.pluginmanager.has_plugin("flykka") else ("-p", PLUGIN)
@@ -120,7 +121,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
     )
 
 
-def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pytest.Pytester) -> None:
+def test_an_actor_failing_during_teardown_is_an_error_of_the_test(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -134,7 +135,7 @@ def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pyt
     result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as scripted"])
 
 
-def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester) -> None:
+def test_a_test_with_its_own_failure_is_reported_once(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -147,7 +148,7 @@ def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester)
     assert "no one expected" not in result.stdout.str()
 
 
-def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
+def test_an_expected_actor_failure_does_not_fail_the_test(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -179,7 +180,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
         ("RuntimeError, count=2", "expected 2 x RuntimeError within 0.1 s; *"),
     ],
 )
-def test_a_failure_that_does_not_come_as_expected_fails_the_test(
+def test_an_expected_actor_failure_that_does_not_occur_fails_the_test(
     pytester: pytest.Pytester, expected: str, text: str
 ) -> None:
     result = run_with_plugin(
@@ -246,7 +247,7 @@ def test_a_coroutine_that_does_not_end_is_named(pytester: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(["*/user/a had not ended 2.0 s after it was asked to"])
 
 
-def test_a_thread_that_outlives_the_test_is_named_with_its_place(pytester: pytest.Pytester) -> None:
+def test_a_leaked_thread_is_reported_with_its_origin(pytester: pytest.Pytester) -> None:
     body = """
         def keep_busy(free):
             free.wait(30)
@@ -265,7 +266,7 @@ def test_a_thread_that_outlives_the_test_is_named_with_its_place(pytester: pytes
     ignoring.assert_outcomes(passed=1)
 
 
-def test_an_actor_system_that_the_test_made_and_left_is_a_leak(pytester: pytest.Pytester) -> None:
+def test_an_unterminated_actor_system_is_reported_as_a_leak(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -285,7 +286,7 @@ def test_an_actor_system_that_the_test_made_and_left_is_a_leak(pytester: pytest.
     result.stdout.fnmatch_lines(["flykka-dispatcher-*"])
 
 
-def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -> None:
+def test_a_test_runs_with_the_orders_of_several_seeds(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -314,14 +315,14 @@ def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -
 @pytest.mark.parametrize(
     "test", ["@pytest.mark.seeds(3)\ndef test(): pass", "@pytest.mark.seeds()\ndef test(seeded_system): pass"]
 )
-def test_seeds_without_an_effect_are_refused(pytester: pytest.Pytester, test: str) -> None:
+def test_the_seeds_marker_is_refused_on_tests_without_a_seeded_system(pytester: pytest.Pytester, test: str) -> None:
     result = run_with_plugin(pytester, f"\n{test}\n")
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is only for tests that use*"])
 
 
-def test_a_suite_configures_its_systems(pytester: pytest.Pytester) -> None:
+def test_a_suite_configures_its_systems_by_a_fixture(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -364,7 +365,7 @@ def test_an_installed_package_provides_its_fixtures_without_configuration(
     result.assert_outcomes(passed=1)
 
 
-def test_the_plugin_loads_nothing_that_a_run_without_actors_would_pay_for() -> None:
+def test_the_plugin_loads_no_expensive_modules_in_unrelated_runs() -> None:
     libraries = "{'msgpack', 'pykka', 'pyspark', 'rich'}"
     script = (
         f"import sys, {PLUGIN}; print(*sorted(m for m in sys.modules if m.startswith('flykka') or m in {libraries}))"

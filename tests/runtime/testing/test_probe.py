@@ -1,4 +1,4 @@
-"""The probe: its expectations and deadlines, and its behaviour as an actor."""
+"""The test probe: its expectations and deadlines, and its behaviour as an actor."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """The probe, after these words were sent to it."""
+    """Return the probe after these words were sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe
 
 
-def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
-    """The probe; an actor sends it the first word after a second, the next one after two, and so on."""
+def probe_with_word_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
+    """Return the probe; an actor will send it the first word after one second, the second word after two seconds, and
+    so on.
+    """
 
     def start(context: ActorContext) -> None:
         for number, text in enumerate(texts, 1):
@@ -40,7 +42,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
     return probe
 
 
-# Expecting
+# Expectations
 
 
 def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> None:
@@ -60,8 +62,8 @@ def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
         probe_with_messages(probe, "b").expect_message(Say, where=lambda say: say.text == "a")
 
 
-def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a")
+def test_expect_no_message_waits_for_the_given_duration(probe: TestProbe, system: SeededSystem) -> None:
+    probe_with_word_each_second(probe, system, "a")
 
     probe.expect_no_message(0.999)
     with pytest.raises(AssertionError, match="expected no message"):
@@ -71,7 +73,7 @@ def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSyst
 
 
 def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c")
+    probe_with_word_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
 
@@ -80,14 +82,14 @@ def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededS
 
 
 def test_fish_for_message_fails_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c")
+    probe_with_word_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
         probe.fish_for_message(lambda message: message == says("c"), 2.5)
 
 
-def test_several_messages_are_received_within_one_time_limit(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c", "d")
+def test_several_messages_are_received_within_one_timeout(probe: TestProbe, system: SeededSystem) -> None:
+    probe_with_word_each_second(probe, system, "a", "b", "c", "d")
 
     assert probe.receive_n(2, 2) == [says("a"), says("b")]
     with pytest.raises(AssertionError, match="expected 3 messages, got 2"):
@@ -95,7 +97,7 @@ def test_several_messages_are_received_within_one_time_limit(probe: TestProbe, s
 
 
 def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b", "c", "d", "e")
+    probe_with_word_each_second(probe, system, "a", "b", "c", "d", "e")
 
     with probe.within(4):
         for _ in range(4):
@@ -106,8 +108,8 @@ def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: Seeded
     probe.expect_message(Say)
 
 
-def test_within_has_a_minimum_too(probe: TestProbe, system: SeededSystem) -> None:
-    told_each_second(probe, system, "a", "b")
+def test_within_can_require_a_minimum_duration(probe: TestProbe, system: SeededSystem) -> None:
+    probe_with_word_each_second(probe, system, "a", "b")
 
     with probe.within(2, at_least=1):
         probe.expect_message(Say)
@@ -116,12 +118,12 @@ def test_within_has_a_minimum_too(probe: TestProbe, system: SeededSystem) -> Non
             probe.expect_message(Say)
 
 
-def test_a_block_that_takes_too_long_has_failed(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_within_block_that_takes_too_long_fails(probe: TestProbe, system: SeededSystem) -> None:
     with pytest.raises(AssertionError, match=r"expected an end within 1 s, it took 2\.0 s"), probe.within(1):
         system.advance(2_000)
 
 
-# Acting
+# Actions
 
 
 def test_a_probe_is_the_sender_of_its_messages(probe: TestProbe, system: SeededSystem) -> None:
@@ -133,7 +135,7 @@ def test_a_probe_is_the_sender_of_its_messages(probe: TestProbe, system: SeededS
     assert probe.last_sender == echo
 
 
-def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_reply_answers_both_asks_and_tells(probe: TestProbe, system: SeededSystem) -> None:
     other = TestProbe(system)
     other.send(probe.ref, says("told"))
     probe.expect_message(says("told"))
@@ -148,7 +150,7 @@ def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededS
     assert question.get() == says("reply")
 
 
-def test_a_message_of_the_test_itself_has_no_sender_to_reply_to(probe: TestProbe) -> None:
+def test_replying_to_a_message_of_the_test_itself_fails(probe: TestProbe) -> None:
     probe_with_messages(probe, "a").expect_message(Say)
 
     with pytest.raises(AssertionError, match="no sender to reply to"):
@@ -180,7 +182,7 @@ def test_an_ask_forwarded_to_an_ended_actor_fails(probe: TestProbe, system: Seed
         question.get()
 
 
-def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_probe_expects_the_end_of_a_watched_actor(probe: TestProbe, system: SeededSystem) -> None:
     living, dead, other = (system.spawn(scripted_actor([]), name) for name in ("living", "dead", "other"))
     dead.stop()
     probe.watch(dead)
@@ -194,7 +196,7 @@ def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: Seeded
         probe.expect_terminated(other)
 
 
-def test_the_probe_works_on_threads_too(threaded: ActorSystem) -> None:
+def test_the_probe_works_on_threads(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
     echo = threaded.spawn(scripted_actor([], {"question": replies}), "echo")
 

@@ -1,4 +1,4 @@
-"""Traces as tests: each is replayed, and a folder without traces is an error."""
+"""Traces as tests: each trace is replayed, and a folder without traces is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record_scripted_actors(path: Path) -> Path:
     return path
 
 
-def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
+def test_a_test_fails_if_its_trace_does_not_replay(tmp_path: Path) -> None:
     path = record_scripted_actors(tmp_path / "run.trace")
     script = {"x": lambda c: c.parent.tell(says("y"))}
     good = TraceReplayer(actors={"/user/b": scripted_actor([], script)})
@@ -34,7 +34,7 @@ def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
         assert_replays(path, bad)
 
 
-def test_a_whole_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> None:
+def test_a_complete_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> None:
     path = record_scripted_actors(tmp_path / "run.trace")
 
     assert_replays(path)
@@ -42,7 +42,7 @@ def test_a_whole_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> Non
         assert_replays(path, whole=True)
 
 
-def test_a_whole_replay_fails_on_a_truncated_trace(tmp_path: Path) -> None:
+def test_a_complete_replay_fails_on_a_truncated_trace(tmp_path: Path) -> None:
     path = record_scripted_actors(tmp_path / "run.trace")
     path.write_bytes(path.read_bytes()[:-3])
     script = {"x": lambda c: c.parent.tell(says("y"))}
@@ -51,14 +51,14 @@ def test_a_whole_replay_fails_on_a_truncated_trace(tmp_path: Path) -> None:
         assert_replays(path, TraceReplayer(actors={"/user/b": scripted_actor([], script)}), whole=True)
 
 
-def test_no_trace_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "run.trace").write_text("none")
 
     with pytest.raises(TraceError):
         assert_replays(tmp_path / "run.trace")
 
 
-def test_the_cases_of_a_folder_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_traces_of_a_folder_are_sorted_by_name(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     for name in ("b.trace", "a.trace", "below/c.trace", "no-trace.txt"):
         (tmp_path / name).touch()
@@ -66,6 +66,6 @@ def test_the_cases_of_a_folder_come_in_the_order_of_their_names(tmp_path: Path) 
     assert [path.name for path in replay_cases(tmp_path)] == ["a.trace", "b.trace", "c.trace"]
 
 
-def test_a_folder_without_traces_is_no_test(tmp_path: Path) -> None:
+def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no \*.trace in"):
         replay_cases(tmp_path)

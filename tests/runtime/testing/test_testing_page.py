@@ -1,4 +1,4 @@
-"""The examples in docs/testing.md are the files of a test suite, which passes."""
+"""The examples in docs/testing.md are extracted into a test suite, which must pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.M | re.
 
 
 @pytest.mark.slow
-def test_the_test_suite_of_the_page_passes(pytester: pytest.Pytester) -> None:
+def test_the_test_suite_in_the_page_passes(pytester: pytest.Pytester) -> None:
     assert PAGE.count("```python") == len(FILES)
     pytester.makeini(
         "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error"
@@ -34,7 +34,7 @@ def test_the_test_suite_of_the_page_passes(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["test_transfer.py::test_nothing_is_lost[[]seed=13[]] PASSED*"])
 
 
-def test_the_page_names_everything_that_a_probe_can_do() -> None:
+def test_the_page_mentions_every_public_method_of_a_probe() -> None:
     public = [name for name in vars(TestProbe) if not name.startswith("_") and callable(getattr(TestProbe, name))]
 
     assert [name for name in public if f"{name}(" not in PAGE] == []

@@ -1,4 +1,4 @@
-"""Clocks: alarms fire in order, cancelled ones do not fire, and time never goes back."""
+"""Clocks: alarms fire in order, cancelled alarms do not fire, and time never goes back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.runtime.time.clock import AlarmQueue, SystemClock
 from flykka.runtime.time.manual_clock import ManualClock
 
 
-def test_alarms_fire_in_order_of_their_times_and_then_of_creation() -> None:
+def test_alarms_fire_by_time_and_then_by_creation() -> None:
     clock = ManualClock()
     rung: list[str] = []
     for name, due in (("c", 30), ("a", 10), ("b", 10)):
@@ -33,7 +33,7 @@ def test_an_alarm_may_set_another_alarm() -> None:
     assert rung == [20]
 
 
-def test_cancelled_alarms_neither_ring_nor_pile_up() -> None:
+def test_cancelled_alarms_neither_fire_nor_accumulate() -> None:
     queue = AlarmQueue()
     rung: list[int] = []
     alarms = [queue.add(1000 + number, lambda: rung.append(1)) for number in range(1000)]
@@ -58,7 +58,7 @@ def test_an_alarm_that_raises_does_not_stop_the_clock() -> None:
     clock.close()
 
 
-def test_an_earlier_alarm_overtakes_one_that_is_waited_for() -> None:
+def test_an_earlier_alarm_overtakes_the_one_waited_for() -> None:
     clock = SystemClock()
     rung = threading.Event()
     late = clock.schedule(clock.now_ms() + 60_000, lambda: None)

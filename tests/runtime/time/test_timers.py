@@ -18,7 +18,7 @@ from tests.runtime.scripted_actors import Say, fails, says, scripted_actor
 
 
 def timed(system: SeededSystem, begin: object, **more: object) -> list[str]:
-    """The log of an actor `t` that performs `begin` at its start; each tick is logged with its time."""
+    """Return the log of an actor `t` that performs `begin` at its start; each tick is logged with its time."""
     log: list[str] = []
     script = {"start": begin, "tick": lambda context: log.append(f"at {context.now()}"), **more}
     system.spawn(scripted_actor(log, script), "t")  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def timed(system: SeededSystem, begin: object, **more: object) -> list[str]:
     return log
 
 
-def test_a_timer_fires_once_at_its_moment(system: SeededSystem) -> None:
+def test_a_single_timer_fires_once_at_its_time(system: SeededSystem) -> None:
     log = timed(system, lambda context: context.timers.start_once("k", 100, says("tick")))
 
     system.advance(99)
@@ -36,7 +36,7 @@ def test_a_timer_fires_once_at_its_moment(system: SeededSystem) -> None:
     assert log == ["t start", "t tick", "at 100"]
 
 
-def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
+def test_a_fixed_delay_timer_fires_repeatedly(system: SeededSystem) -> None:
     log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
 
     system.advance(250)
@@ -44,17 +44,17 @@ def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
     assert log[1:] == ["t tick", "at 10", "t tick", "at 110", "t tick", "at 210"]
 
 
-def test_a_fixed_rate_keeps_its_pace_however_late_a_message_is_handled(system: SeededSystem) -> None:
+def test_a_fixed_rate_timer_keeps_its_rate_despite_late_messages(system: SeededSystem) -> None:
     log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay=10))
 
     system.advance(100)
-    system.manual_clock.move_to(350)  # Meanwhile the actor gets no turn.
+    system.manual_clock.move_to(350)  # The actor takes no turn in the meantime.
     system.advance(100)
 
     assert log[1:] == ["t tick", "at 10", *["t tick", "at 350"] * 3, "t tick", "at 410"]
 
 
-def test_a_fixed_delay_counts_from_the_handling(system: SeededSystem) -> None:
+def test_a_fixed_delay_starts_when_the_tick_is_handled(system: SeededSystem) -> None:
     log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
 
     system.advance(100)
@@ -102,7 +102,7 @@ def test_a_killed_actor_leaves_no_alarm(system: SeededSystem, kind: str) -> None
     assert system.manual_clock.next_due() is None
 
 
-def test_a_fixed_rate_that_is_cancelled_while_it_fires_on_another_thread_leaves_no_alarm(
+def test_a_fixed_rate_timer_cancelled_while_firing_leaves_no_alarm(
     system: SeededSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")))
@@ -120,7 +120,7 @@ def test_a_fixed_rate_that_is_cancelled_while_it_fires_on_another_thread_leaves_
     assert system.manual_clock.next_due() is None
 
 
-def test_a_key_has_one_timer(system: SeededSystem) -> None:
+def test_starting_a_timer_replaces_the_timer_with_the_same_key(system: SeededSystem) -> None:
     def begin(context: ActorContext) -> None:
         context.timers.start_once("k", 10, says("first"))
         context.timers.start_once("k", 20, says("second"))
@@ -131,9 +131,9 @@ def test_a_key_has_one_timer(system: SeededSystem) -> None:
     assert log == ["t start", "t second"]
 
 
-def test_a_cancelled_timer_is_silent_even_when_its_message_waits_in_the_mailbox(system: SeededSystem) -> None:
+def test_a_cancelled_timers_queued_message_is_dropped(system: SeededSystem) -> None:
     def cancel(context: ActorContext) -> None:
-        # The alarm rings while this turn runs, so that the message is queued after it.
+        # The alarm fires while this turn runs, so the message is queued after the current one.
         system.manual_clock.move_to(100)
         assert context.timers.is_active("k")
         context.timers.cancel("k")
@@ -155,7 +155,7 @@ def test_a_restart_cancels_all_timers(system: SeededSystem) -> None:
     assert log == ["t start", "t fail", "t stop", "t restart"]
 
 
-def test_the_time_of_a_turn_does_not_move(system: SeededSystem) -> None:
+def test_the_current_time_is_constant_during_a_turn(system: SeededSystem) -> None:
     def look(context: ActorContext) -> None:
         before = context.now()
         system.manual_clock.move_to(before + 5)
@@ -179,7 +179,7 @@ def test_a_stopped_actor_leaves_no_alarm(system: SeededSystem) -> None:
 
 
 @pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
-def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
+def test_timers_fire_in_real_time(threaded: ActorSystem, kind: str) -> None:
     probe = TestProbe(threaded)
     script = {
         "start": lambda context: getattr(context.timers, kind)("k", 1, says("tick")),
@@ -193,7 +193,7 @@ def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
 
 
 @pytest.mark.parametrize("delay", [timedelta(seconds=5), "5s", 5000])
-def test_a_delay_is_configured_in_the_format_of_durations(system: SeededSystem, delay: Duration) -> None:
+def test_a_delay_may_be_a_duration_string(system: SeededSystem, delay: Duration) -> None:
     log = timed(system, lambda context: context.timers.start_once("k", delay, says("tick")))
 
     system.advance(10_000)
@@ -202,7 +202,7 @@ def test_a_delay_is_configured_in_the_format_of_durations(system: SeededSystem, 
 
 
 @pytest.mark.parametrize("delay", [-1, 1.5, None, "soon"])
-def test_a_delay_that_is_refused_leaves_the_timer_as_it_was(system: SeededSystem, delay: Duration) -> None:
+def test_a_refused_delay_does_not_change_the_running_timer(system: SeededSystem, delay: Duration) -> None:
     def starts_again(context: ActorContext) -> None:
         context.timers.start_once("k", 100, says("tick"))
         for start in (context.timers.start_once, context.timers.start_fixed_delay, context.timers.start_fixed_rate):

@@ -1,4 +1,4 @@
-"""Tests for the threads of an attempt: which work runs concurrently, which work keeps its order, and how it ends."""
+"""Tests the threads of an attempt: which work runs concurrently, which work is ordered, and how work ends."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class QueuedWork:
 
 
 class ExecutorHarness:
-    """A stage executor that records what it did."""
+    """A stage executor that records the executed work."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -96,14 +96,14 @@ def test_an_error_is_the_outcome_of_its_own_work_only(harness: ExecutorHarness) 
     harness.end(cancel=False)
 
 
-def test_the_last_work_is_recorded_with_rows_failure_and_spark_jobs(harness: ExecutorHarness) -> None:
+def test_the_last_work_is_described_with_rows_failure_and_spark_jobs(harness: ExecutorHarness) -> None:
     def moving() -> StageResult:
         return StageResult(stage=1, rows_in=harness.spark.range(5).count(), rows_out=2)
 
     def broken() -> None:
         raise ValueError("broken")
 
-    # Spark also knows the jobs of earlier tests by these numbers.
+    # Spark also knows the jobs of earlier tests under these ids.
     harness.numbers = count(1_000)
     harness.run(moving, what="stage 1")
     harness.next()
@@ -261,7 +261,7 @@ def test_a_materialisation_cancelled_halfway_leaves_no_block(harness: ExecutorHa
     harness.scope.sweep(keep=frozenset())
 
     assert len(half_made) == 1
-    # Do not count the swept RDDs: once the job has ended, Spark's own cleaner may have been faster.
+    # The swept RDDs are not counted: once the job has ended, Spark's own cleaner may have been faster.
     assert not half_made & persisted(harness.spark)
 
 

@@ -1,4 +1,4 @@
-"""Sink contracts without the cases that other tests of a sink cover; `make test` runs these."""
+"""Sink contracts without the cases that a sink's other tests cover; `make test` runs these contracts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from flykka.connectors.testing import SinkContract
 from flykka.spark_bridge.testing.contracts import _CALLS, _CHECKPOINTS
 
 UNTIL_PREPARED = len(_CALLS) + _CALLS.index("prepare") + 1
-"""The number of calls until the second checkpoint is prepared; the next attempt restores the first and repeats the
-rest.
+"""The number of calls until the second checkpoint is prepared. The next attempt restores the first checkpoint and
+repeats the later calls.
 """
 
 
@@ -32,7 +32,7 @@ class ShorterSinkContract(SinkContract):
 
 
 class ShortestSinkContract(ShorterSinkContract):
-    """For a sink that shares its writer with the Delta sink, whose tests cover the rest in each run."""
+    """A contract for a sink that shares its writer with the Delta sink, whose tests cover other cases in each run."""
 
     @pytest.mark.long
     @pytest.mark.parametrize("parallelism", [1, 3])

@@ -1,4 +1,6 @@
-"""Tests that built-in connectors are registered and described, and name the package to install if one is missing."""
+"""Tests that built-in connectors are registered and described, and that errors name the package to install if it is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def test_the_command_lists_the_built_in_connectors(
     assert "pip install 'flykka[kafka]'" in output
 
 
-def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_not_a_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def entries(value: str) -> None:
         monkeypatch.setattr(connector, "entry_points", lambda group: [EntryPoint("mine", value, group)])
 
@@ -92,7 +94,9 @@ class TestFileSink(ShorterSinkContract):
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):
-    """The contract for a function whose writes replace earlier rows of the same id, which makes them exactly once."""
+    """The contract for a function whose writes replace earlier rows with the same id, so that the results are
+    exactly-once.
+    """
 
     def sink(self) -> ForeachBatchSink:
         folder = self.folder / "out"

@@ -11,7 +11,7 @@ from tests.spark_bridge.sink_contexts import sink_context
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_a_batch_is_printed_with_name_number_and_the_requested_rows(
+def test_a_batch_is_printed_with_name_index_and_the_requested_rows(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = ConsoleSink(limit=2).writer(sink_context(spark, uid="bids", subtask=0, parallelism=1))

@@ -50,7 +50,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     return Table(spark, tmp_path)
 
 
-def test_a_complete_checkpoint_is_passed_to_the_function_as_a_whole(table: Table) -> None:
+def test_a_complete_checkpoint_is_passed_to_the_function_in_one_call(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names + writer.stage(table.rows(3)).names)
     writer.prepare_commit(2, writer.stage(table.rows(4)).names)
@@ -84,7 +84,7 @@ def test_the_function_is_not_called_for_an_empty_checkpoint(table: Table) -> Non
     assert table.calls == []
 
 
-def test_rows_of_an_aborted_checkpoint_follow_later_under_their_own_id(table: Table) -> None:
+def test_rows_of_an_aborted_checkpoint_are_passed_later_under_their_own_id(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1)).names)
     writer.prepare_commit(2, writer.stage(table.rows(2)).names)
@@ -108,7 +108,7 @@ def test_an_error_names_the_operator_and_the_rows_are_retried(table: Table) -> N
     assert table.calls == [(1, [1, 2]), (1, [1, 2])]
 
 
-def test_a_crash_before_the_call_is_recorded_repeats_it(table: Table) -> None:
+def test_a_call_is_repeated_after_a_crash_before_it_was_recorded(table: Table) -> None:
     writer = table.writer(filesystem=CrashingFileSystem(table.spark, survives=0))
     state = writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
 
@@ -160,7 +160,7 @@ def test_missing_staged_rows_fail_the_commit(table: Table) -> None:
     assert table.calls == []
 
 
-def test_a_state_of_another_sink_kind_is_refused(table: Table) -> None:
+def test_state_of_another_sink_type_is_refused(table: Table) -> None:
     with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint contains a PendingFile"):
         table.writer().restore([PendingFile(checkpoint_id=1, staged="a", target="b")])
 

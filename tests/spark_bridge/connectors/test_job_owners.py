@@ -1,5 +1,5 @@
-"""Tests the folders of an environment's jobs: one job at a time owns a folder, and a replaced process leaves it
-unchanged.
+"""Tests the folders of an environment's jobs: one job at a time owns a folder, and a replaced process does not change
+it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.actors.machines.graph.graphs import graph_of
 from tests.actors.ownership.waiters import VirtualClock
 
 NO_FILES = cast("FileSystem", SimpleNamespace())
-"""The jobs here have no sinks."""
+"""The jobs in these tests have no sinks."""
 
 
 def job_in_folder(directory: Path, job_id: str = "job") -> JobGraph:
@@ -56,7 +56,7 @@ def put_on_network_file_system(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def be_replaced(directory: Path) -> None:
-    """Make another process the owner, with number 2."""
+    """Make another process the owner, with owner number 2."""
     folder = checkpoint_folder(str(directory), "counts", LEASE_MS)
     Path(f"{folder.file}.2").write_bytes(folder.record(2).data())
 
@@ -81,7 +81,7 @@ def test_a_second_running_job_of_the_same_name_is_refused(tmp_path: Path) -> Non
         acquire(owners(), job_in_folder(tmp_path, "next"))
 
 
-def test_jobs_of_a_temporary_folder_share_a_name_until_all_end(tmp_path: Path) -> None:
+def test_jobs_in_a_temporary_folder_share_a_name_until_all_end(tmp_path: Path) -> None:
     environment = owners()
     acquire(environment, job_in_folder(tmp_path))
     acquire(environment, job_in_folder(tmp_path, "next"), shares=True)
@@ -174,7 +174,7 @@ def test_a_replaced_owner_publishes_no_file(
     )
     publish(sink)
     be_replaced(tmp_path)
-    seconds[0] += LEASE_MS / 1_000  # The process was stopped meanwhile.
+    seconds[0] += LEASE_MS / 1_000  # The process was suspended.
 
     with pytest.raises(OwnershipLostError):
         publish(sink)

@@ -1,4 +1,4 @@
-"""Tests that sinks are checked before a job runs: unwritable rows are refused, and the check leaves no files."""
+"""Tests that sinks are checked before a job runs: unwritable sinks are refused, and the check leaves no files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def check(harness: Harness, *sinks: Sink, parallelism: int = 1) -> None:
-    """Check a job with a vertex for each sink."""
+    """Check a job with one vertex for each sink."""
     vertices = tuple(
         harness.vertex(f"v{number}", SinkCode(sink=sink), parallelism=parallelism) for number, sink in enumerate(sinks)
     )
@@ -80,7 +80,7 @@ def test_an_unwritable_folder_is_refused(harness: Harness, read_only: Path) -> N
     assert text.startswith(f"operator 'v0-sink-0': {read_only} cannot be written to: ")
 
 
-def test_an_unknown_address_is_refused(harness: Harness) -> None:
+def test_an_address_of_an_unknown_file_system_is_refused(harness: Harness) -> None:
     text = refusal(harness, FileSink.parquet("nowhere://out"))
 
     assert re.fullmatch(r"operator 'v0-sink-0', parquet nowhere://out: No FileSystem for scheme .*nowhere.*", text)
@@ -97,7 +97,7 @@ def test_checking_sinks_leaves_no_file(harness: Harness, tmp_path: Path) -> None
     assert not (tmp_path / "new").exists()
 
 
-def test_two_sinks_may_share_a_folder_if_readable_as_one(harness: Harness, tmp_path: Path) -> None:
+def test_two_sinks_may_share_a_folder_that_is_readable_as_one(harness: Harness, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     check(harness, FileSink.parquet(out), FileSink.parquet(f"file:{out}", compression="zstd"))
@@ -107,7 +107,7 @@ def test_two_sinks_may_share_a_folder_if_readable_as_one(harness: Harness, tmp_p
     ("other", "format_name"),
     [(FileSink.json, "json"), (lambda path: FileSink.parquet(path).partition_by("day"), "parquet partitioned by day")],
 )
-def test_two_sinks_must_not_share_a_folder_if_not_readable_as_one(
+def test_two_sinks_cannot_share_a_folder_that_is_not_readable_as_one(
     harness: Harness, tmp_path: Path, other: Callable[[Path], FileSink], format_name: str
 ) -> None:
     text = refusal(harness, FileSink.parquet(tmp_path), other(tmp_path))

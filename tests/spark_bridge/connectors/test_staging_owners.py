@@ -1,4 +1,6 @@
-"""Tests that a paused and replaced process publishes nothing, and its successor finds the files of the checkpoints."""
+"""Tests that a paused and replaced process publishes nothing, and that its successor finds the files of the
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ class Owners:
     def rows(self, *numbers: int) -> DataFrame:
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").coalesce(1)
 
-    def seen(self) -> list[int]:
+    def visible_rows(self) -> list[int]:
         if not list(self.output.glob("part-*")):
             return []
         return sorted(read_table(self.output)["number"].to_pylist())
@@ -96,11 +98,11 @@ def test_a_woken_predecessor_publishes_no_file(owners: Owners) -> None:
         OwnershipLostError, match=r"this process was replaced as the owner of .* number 2 has continued"
     ):
         paused.commit(5)
-    before = owners.seen()
+    before = owners.visible_rows()
     owners.writer(owners.files, 2).restore(kept)
 
     assert before == []
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
@@ -113,7 +115,7 @@ def test_rows_staged_by_a_replaced_predecessor_stay_unpublished(owners: Owners) 
     with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
 
 
 def test_a_restarted_predecessor_deletes_no_file_of_its_successor(owners: Owners) -> None:
@@ -130,7 +132,7 @@ def test_a_restarted_predecessor_deletes_no_file_of_its_successor(owners: Owners
     StagingOwner(filesystem=owners.filesystem, root=root, number=1).delete()
     successor.commit(5)
 
-    assert owners.seen() == [4, 5]
+    assert owners.visible_rows() == [4, 5]
 
 
 def test_a_predecessor_replaced_before_its_rename_finds_no_file(
@@ -149,7 +151,7 @@ def test_a_predecessor_replaced_before_its_rename_finds_no_file(
     with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
 
 
 def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> None:
@@ -163,11 +165,11 @@ def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> 
     third = owners.writer(owners.files, 3)
     third.restore(kept)
 
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
-def test_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners) -> None:
+def test_an_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners) -> None:
     older = owners.writer(owners.files, 1)
     pending, _ = older.prepare_commit(4, older.stage(owners.rows(4)).names)
     assert isinstance(pending, PendingFile)
@@ -179,7 +181,7 @@ def test_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners
     owners.take_over(owners.files, 2)
     owners.writer(owners.files, 2).restore(kept)
 
-    assert owners.seen() == [4]
+    assert owners.visible_rows() == [4]
     assert owners.staged() == []
 
 
@@ -196,11 +198,11 @@ def test_a_successor_job_finds_moved_files_and_leaves_no_folder(owners: Owners) 
     after.prepare_commit(6, after.stage(owners.rows(6)).names)
     after.commit(6)
 
-    assert owners.seen() == [4, 6]
+    assert owners.visible_rows() == [4, 6]
     assert list((owners.output / ".flykka-staging").iterdir()) == [Path(owners.staging(owners.files, job="after"))]
 
 
-def test_function_of_a_paused_predecessor_is_not_called(owners: Owners) -> None:
+def test_the_function_of_a_paused_predecessor_is_not_called(owners: Owners) -> None:
     sink = owners.function
     paused = owners.writer(sink, 1)
     kept = paused.prepare_commit(4, paused.stage(owners.rows(4)).names)
@@ -238,7 +240,7 @@ def test_a_partly_moved_store_is_completed(owners: Owners) -> None:
     assert sorted(path.name for path in moved.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
+def test_a_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
     sinks: tuple[Sink, ...] = (owners.files, owners.function)
     for sink in sinks:
         owners.writer(sink, 1).stage(owners.rows(1))
@@ -268,7 +270,7 @@ def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: O
         ("file:/elsewhere/part", "file:/elsewhere/part"),
     ],
 )
-def test_an_owner_finds_a_moved_recorded_path(
+def test_an_owner_finds_files_by_the_recorded_path_after_they_moved(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, recorded: str, moved: str
 ) -> None:
     monkeypatch.setattr(FileSystem, "exists", lambda self, path: True)
@@ -289,7 +291,7 @@ def test_an_owner_finds_files_moved_by_a_job_without_checkpoints(spark: SparkSes
 
 
 @pytest.mark.parametrize("owner", ["", "/7", "/7/from-3"])
-def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
+def test_the_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
     batch = f"{ROOT}{owner}/{SUBTASK}/0-1"
 
     assert batch_folder(f"{batch}/day=1/part-0.parquet") == batch
@@ -319,5 +321,5 @@ def test_a_new_owner_process_takes_over_staged_files(harness: Harness, owners: O
         paused.commit(5)
     second.close()
 
-    assert owners.seen() == []
+    assert owners.visible_rows() == []
     assert len(owners.staged()) == 1

@@ -49,12 +49,12 @@ def test_a_failure_without_a_text_is_still_reported() -> None:
 
 
 class HopelessError(ValueError):
-    """A user's error that declares itself not recoverable."""
+    """A user's error that declares itself as unrecoverable."""
 
     suppress_restarts = True
 
 
-def wrapped(cause: Exception) -> Exception:
+def operator_failure(cause: Exception) -> Exception:
     failed = OperatorFailedError("operator 'prices' (app.py:7)")
     failed.__cause__ = cause
     return failed
@@ -73,7 +73,7 @@ def of_worker(error: type[Exception]) -> PythonException:
         CheckpointFormatError("chk-4/1 was altered"),
         CheckpointStateMissingError("chk-4/1 is gone"),
         UnreadableStateError("operator 'prices'"),
-        wrapped(HopelessError("no")),
+        operator_failure(HopelessError("no")),
         of_worker(CheckpointFormatError),
         of_worker(HopelessError),
     ],
@@ -84,8 +84,8 @@ def test_an_unrecoverable_failure_suppresses_restarts(raised: Exception) -> None
     assert classify(serialized("stage 3", raised)) is ThrowableType.NON_RECOVERABLE
 
 
-@pytest.mark.parametrize("raised", [SinkError("no"), wrapped(ValueError("no")), of_worker(KeyError)], ids=repr)
-def test_a_recoverable_failure_suppresses_no_restart(raised: Exception) -> None:
+@pytest.mark.parametrize("raised", [SinkError("no"), operator_failure(ValueError("no")), of_worker(KeyError)], ids=repr)
+def test_a_recoverable_failure_does_not_suppress_restarts(raised: Exception) -> None:
     assert not serialized("stage 3", raised).suppress_restarts
 
 
@@ -167,7 +167,7 @@ def value_error() -> ValueError:
     return ValueError("no")
 
 
-def test_an_error_explains_the_alternative_to_exiting_in_a_function() -> None:
+def test_a_function_that_exits_fails_with_the_alternative_in_the_error() -> None:
     failure = serialized("stage 3", SystemExit(3))
 
     assert failure.type_name == "SystemExit"
@@ -233,7 +233,7 @@ def test_an_error_in_a_worker_shows_the_users_own_line(
 
 
 @pytest.mark.spark
-def test_a_row_function_in_a_worker_fails_with_the_row_in_the_error(spark: SparkSession) -> None:
+def test_a_row_functions_worker_error_contains_the_row(spark: SparkSession) -> None:
     failure = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
 
     assert (failure.type_name, failure.message.splitlines()) == ("ZeroDivisionError", INVERSES)
@@ -284,7 +284,7 @@ def test_an_invalid_query_suppresses_restarts_but_a_missing_table_does_not(
 @pytest.mark.slow
 def test_a_storage_error_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
     filesystem, target = FileSystem(spark), tmp_path / "state"
-    # A file in place of the folder makes writing fail for every user; an administrator may write into any folder.
+    # A file in place of the folder makes writing fail for every user. An administrator may write into any folder.
     target.write_bytes(b"")
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit

@@ -1,4 +1,4 @@
-"""Tests that an error is attributed to its operator if Spark knows it, and otherwise to all candidates."""
+"""Tests that an error is attributed to its operator if Spark knows the operator, and otherwise to all candidates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_sql_expression_is_attributed_to_its_operator(harness: Harness) -> No
     assert lines == ['  File "app.py", line 3, in source-stateless-3']
 
 
-def test_equal_sql_in_two_operators_makes_both_candidates(harness: Harness) -> None:
+def test_equal_sql_in_two_operators_names_both_as_candidates(harness: Harness) -> None:
     divided = transform(lambda rows: rows.selectExpr("*", "amount / (amount - key) AS x"))
     renamed = transform(lambda rows: rows.selectExpr("key", "amount / (amount - key) AS x"))
 

@@ -19,7 +19,7 @@ def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
     harness: Harness,
 ) -> None:
     begun, may_go_on = Event(), Event()
-    # Spark counts what has run under this name, also in earlier tests.
+    # Spark counts everything that has run under this name, even in earlier tests.
     harness.job_id = JobId("hangs")
 
     def wait_behind_a_job(rows: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Tests that the reason for an unreadable file is one on which the user can act."""
+"""Tests that an unreadable file is reported with a reason that helps the user."""
 
 from __future__ import annotations
 

@@ -59,7 +59,6 @@ class Scripted(KeyedProcessFunction):
 
 
 def scripted_row(key: object, do: Action, time: int | None = None) -> Row:
-    """Return a row of a key with an action."""
     return {"key": key, "do": do, "time": time}
 
 
@@ -72,6 +71,6 @@ def values_of_rows(rows: list[Row]) -> list[Any]:
 
 
 def done(table: StateTable, do: Action, time: int | None = None) -> Any:
-    """Call an action for the key 'a' in a batch of its own, and return its result."""
+    """Call an action for the key 'a' in a separate batch, and return the result."""
     (value,) = values_of_rows(table.process(scripted_row("a", do, time)))
     return value

@@ -65,7 +65,7 @@ class Entry:
 
 
 class StateTable:
-    """The state of a function and the function on it; rows are keyed by their column `key`."""
+    """The state of a function and the function that uses it; rows are keyed by their column `key`."""
 
     def __init__(self, function: KeyedProcessFunction, **runner: Any) -> None:
         self.runner = KeyedFunctionRunner(function, **runner)
@@ -77,7 +77,7 @@ class StateTable:
         self.processing_time_ms = 0
 
     def process(self, *rows: Row) -> list[Row]:
-        """Process a batch; the event time of a row is its column `time`, if it has one."""
+        """Process a batch; the event time of a row is its column `time`, if the row has one."""
         keys = list(dict.fromkeys(row["key"] for row in rows))
         columns = self._read(keys)
         slots = [keys.index(row["key"]) for row in rows]

@@ -26,13 +26,13 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD, Returni
 
 
 class Yielding(KeyedProcessFunction):
-    """Yields the value that it was created with."""
+    """Yields the value with which it was created."""
 
     def __init__(self, *emitted: Any) -> None:
         self.emitted = emitted
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Any]:
-        yield from self.emitted  # This line.
+        yield from self.emitted  # The line that the test expects.
 
 
 def text_of(function: KeyedProcessFunction, error: type[Exception], **runner: Any) -> str:
@@ -57,7 +57,7 @@ def text_of(function: KeyedProcessFunction, error: type[Exception], **runner: An
         (Returning(["ab"]), "a function must emit rows, as dicts by the names of their columns, not 'ab'"),
     ],
 )
-def test_a_value_that_is_no_row_is_refused(function: KeyedProcessFunction, text: str) -> None:
+def test_a_value_that_is_not_a_row_is_refused(function: KeyedProcessFunction, text: str) -> None:
     assert text_of(function, FunctionOutputError) == text
 
 
@@ -98,7 +98,7 @@ def side(tag: Any, row: Any) -> KeyedProcessFunction:
         (ODD, {"b": 1}, "the row {'b': 1} does not have the columns of its output (missing: a; not declared: b)"),
     ],
 )
-def test_a_side_output_takes_rows_of_its_columns(tag: Any, row: Any, text: str) -> None:
+def test_a_side_output_accepts_rows_of_its_columns(tag: Any, row: Any, text: str) -> None:
     assert text_of(side(tag, row), FunctionOutputError, side_columns={"odd": ["a"]}) == text
 
 
@@ -119,7 +119,7 @@ def test_the_traceback_of_a_wrong_row_shows_the_line_that_yielded_it() -> None:
     assert last.line == "yield from self.emitted  # This line."
 
 
-def test_a_function_cannot_swallow_the_error_of_a_wrong_row() -> None:
+def test_a_function_cannot_suppress_the_error_of_a_wrong_row() -> None:
     class Swallowing(KeyedProcessFunction):
         def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Any]:
             for _ in range(3):
@@ -138,7 +138,7 @@ def notes(function: KeyedProcessFunction, use: Callable[[StateTable], object]) -
 
 
 class Dividing(KeyedProcessFunction):
-    """Divides by zero eventually."""
+    """Divides by zero at some row."""
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
         ctx.timer_service().register_event_time_timer(5)
@@ -168,7 +168,7 @@ def test_a_long_row_is_truncated_in_the_note() -> None:
     assert len(notes_of_error) < 500
 
 
-def test_rows_of_a_failed_call_are_not_left_to_the_next_call() -> None:
+def test_rows_of_a_failed_call_are_not_emitted_by_the_next_call() -> None:
     kept = StateTable(Dividing())
 
     with pytest.raises(ZeroDivisionError):
@@ -348,7 +348,7 @@ def test_timers_cannot_be_set_at_a_watermark(kind: Any) -> None:
         runner.process_watermark(watermark_ms=0, processing_time_ms=0)
 
 
-def test_a_watermark_has_no_current_key() -> None:
+def test_a_watermark_callback_has_no_current_key() -> None:
     class Counting(KeyedProcessFunction):
         def open(self, runtime_context: FunctionRuntimeContext) -> None:
             self.count = runtime_context.get_state(ValueStateDescriptor("count", "bigint"))

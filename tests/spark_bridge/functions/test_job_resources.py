@@ -1,4 +1,4 @@
-"""Tests the job's resources that every function context offers."""
+"""Tests the job's resources that every function context provides."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_function_reads_resources_when_opened_and_in_each_call() -> None:
     assert [*of_row.rows, *of_watermark.rows] == [SEEN] * 3
 
 
-def test_a_context_has_no_resources_outside_of_its_call() -> None:
+def test_a_context_has_no_resources_outside_its_call() -> None:
     function = Asking()
     runner = ProcessFunctionRunner(function, resources=RESOURCES)
     runner.open()

@@ -33,7 +33,7 @@ ODD = Tag("odd")
 
 
 class Sums(KeyedProcessFunction):
-    """Sums the values of a key, and emits the sum some time after the last value; odd values go to the side output."""
+    """Sums the values of a key, and emits the sum some time after the last value. Odd values go to the side output."""
 
     sum: ValueState[int]
     alarm: ValueState[int]
@@ -96,7 +96,7 @@ def test_side_output_rows_are_emitted_by_tag_id() -> None:
     assert emitted.side == {"odd": [{"value": 1}, {"value": 3}]}
 
 
-def test_emitted_rows_are_taken_once() -> None:
+def test_emitted_rows_are_returned_only_once() -> None:
     kept = StateTable(Sums())
 
     assert len(kept.process(row("a", 2, 1))) == 1
@@ -138,7 +138,7 @@ def test_a_function_may_modify_a_row_that_it_has_emitted() -> None:
 
 
 class Returning(KeyedProcessFunction):
-    """Returns the value that it was created with."""
+    """Returns the value with which it was created."""
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned
@@ -184,7 +184,7 @@ def test_a_function_knows_its_subtask() -> None:
     assert (context.max_number_of_parallel_subtasks, context.attempt_number) == (128, 1)
 
 
-def test_the_states_of_an_open_function_are_known() -> None:
+def test_the_states_of_an_open_function_are_listed() -> None:
     runner = KeyedFunctionRunner(Sums())
     runner.open()
 
@@ -206,7 +206,7 @@ def test_a_function_is_called_with_watermarks() -> None:
     assert emitted.side == {"odd": [{"time": 9}]}
 
 
-def test_a_function_without_watermark_and_timer_methods_emits_no_rows_for_them() -> None:
+def test_watermarks_and_timers_without_callback_methods_emit_no_rows() -> None:
     runner = KeyedFunctionRunner(Returning(None))
     runner.open()
     columns = StateColumns.empty(1, [])
@@ -232,7 +232,7 @@ def test_a_function_is_closed() -> None:
     assert len(closed) == 1
 
 
-def test_states_of_several_kinds_are_columns_of_their_own() -> None:
+def test_states_of_several_types_are_separate_columns() -> None:
     kept = StateTable(Scripted(ValueStateDescriptor("last", "bigint"), ListStateDescriptor("all", "bigint")))
 
     for value in (1, 2):
@@ -253,7 +253,7 @@ def test_an_open_function_with_a_stored_context_can_be_pickled() -> None:
     assert travelled.process(scripted_row("a", lambda s, _: s.count.value())) == [{"key": "a", "value": 5}]
 
 
-def test_rows_without_slots_are_a_callers_error() -> None:
+def test_rows_without_slots_raise_an_internal_error() -> None:
     runner = KeyedFunctionRunner(Returning(None))
 
     with pytest.raises(ValueError, match="zip"):

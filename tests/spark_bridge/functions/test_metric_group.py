@@ -54,7 +54,7 @@ def test_a_histogram_counts_each_number_with_three_significant_digits() -> None:
     assert group.samples() == (MetricSample(name="bytes", kind=MetricKind.HISTOGRAM),)
 
 
-def test_a_histogram_accepts_whole_numbers_only() -> None:
+def test_a_histogram_accepts_only_integers() -> None:
     with pytest.raises(FunctionError, match=r"whole numbers, not of 1\.5: count milliseconds instead of seconds"):
         MetricGroup().histogram("seconds").update(1.5)  # type: ignore[arg-type]
 
@@ -73,7 +73,7 @@ def test_a_metric_is_registered_once_per_name() -> None:
     assert group.add_group("orders").counter("rows") is group.add_group("orders").counter("rows")
 
 
-def test_a_name_belongs_to_one_kind_of_metric() -> None:
+def test_a_name_belongs_to_one_type_of_metric() -> None:
     group = MetricGroup()
     group.counter("rows")
 

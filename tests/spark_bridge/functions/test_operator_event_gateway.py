@@ -1,4 +1,4 @@
-"""Tests that a function sends only plain values, together with the batch that it sent them in."""
+"""Tests that a function sends only plain values, together with the batch in which they were sent."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Sending(ProcessFunction):
 
 
 class Coordinated(Sending, CoordinatedFunction):
-    """Has a coordinator, and handles no event."""
+    """Has a coordinator, and does not handle events."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         raise AssertionError("no test asks for it")
@@ -110,7 +110,7 @@ def test_events_of_a_failed_batch_are_dropped() -> None:
     assert runner.gateway.drain() is None
 
 
-def test_without_a_coordinator_no_event_can_be_sent() -> None:
+def test_sending_events_without_a_coordinator_is_refused() -> None:
     runner = ProcessFunctionRunner(Sending())
     runner.open()
 
@@ -118,7 +118,7 @@ def test_without_a_coordinator_no_event_can_be_sent() -> None:
         process(runner, 1)
 
 
-def test_a_function_without_an_event_handler_fails_when_an_event_arrives() -> None:
+def test_an_event_for_a_function_without_an_event_handler_fails() -> None:
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
 
@@ -167,7 +167,7 @@ def updates(name: str, *values: int) -> list[AggregateUpdate]:
     return [AggregateUpdate(name=name, value=event_to_bytes(value, "a value")) for value in values]
 
 
-def test_all_subtasks_add_to_an_aggregate_and_its_error_names_it() -> None:
+def test_all_subtasks_add_to_an_aggregate_whose_error_names_it() -> None:
     aggregates = JobAggregates()
     aggregates.bind({"odd": cloudpickle.dumps(Odd()), "sum": cloudpickle.dumps(Sum())}, "'rows' (app.py:3)")
 

@@ -1,4 +1,4 @@
-"""Tests operator state: registered once, restored from lists, and refused if it does not match."""
+"""Tests operator state: registered once, restored from lists, and refused on a mismatch."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_wider_type_is_restored_from_a_checkpoint() -> None:
     assert decimal == 7
 
 
-def test_an_error_shows_the_value_that_does_not_fit_the_type() -> None:
+def test_an_error_shows_the_value_that_does_not_match_the_type() -> None:
     held = lists_of(lambda store: store.get_list_state(NUMBERS).add(7))
 
     with pytest.raises(StateValueError, match=r"'numbers' of type string cannot hold 7"):
@@ -111,7 +111,7 @@ def test_an_invalid_state_is_an_error(register: Callable[[OperatorStateStore], o
         register(store)
 
 
-def test_a_state_cannot_be_registered_later() -> None:
+def test_a_state_cannot_be_registered_after_initialize_state() -> None:
     states = OperatorStates()
     states.complete()
 

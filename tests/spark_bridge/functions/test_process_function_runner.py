@@ -16,7 +16,7 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD
 
 
 class Halves(ProcessFunction):
-    """Halves even numbers; odd ones go to the side output."""
+    """Halves even numbers; odd numbers go to the side output."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_metrics_group().counter("seen")
@@ -63,7 +63,7 @@ def test_rows_without_event_time_have_no_timestamp() -> None:
     assert [row["at"] for row in emitted.rows] == [None]
 
 
-def test_an_empty_batch_gives_no_rows() -> None:
+def test_an_empty_batch_yields_no_rows() -> None:
     assert open_runner(Halves()).process([], [], watermark_ms=5, processing_time_ms=7).rows == []
 
 

@@ -1,4 +1,4 @@
-"""Tests that keyed state is read as it was written, only for its key, and no longer exists once it is cleared."""
+"""Tests that keyed state is read as it was written, only for its key, and is absent after it is cleared."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PRICES = MapStateDescriptor("prices", "string", "double")
 AVERAGE = AggregatingStateDescriptor("average", Average(), "struct<sum:bigint,count:bigint>")
 
 
-def test_each_key_has_a_value_of_its_own() -> None:
+def test_each_key_has_its_own_value() -> None:
     kept = scripted_table(COUNT)
     kept.process(scripted_row("a", lambda s, _: s.count.update(1)), scripted_row("b", lambda s, _: s.count.update(2)))
 
@@ -82,7 +82,7 @@ def test_the_default_of_a_missing_value_is_returned_but_not_stored() -> None:
 
 
 @pytest.mark.parametrize("clear", [lambda s, _: s.count.clear(), lambda s, _: s.count.update(None)])
-def test_a_value_is_gone_once_cleared_or_updated_to_none(clear: Any) -> None:
+def test_a_value_is_absent_after_a_clear_or_an_update_to_none(clear: Any) -> None:
     kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(0))
     assert kept.state("count") == {"a": 0}
@@ -144,7 +144,7 @@ def test_an_empty_list_is_not_stored() -> None:
     assert kept.entries == {}
 
 
-def test_a_list_accepts_all_elements_or_fails() -> None:
+def test_adding_several_elements_to_a_list_succeeds_or_fails_completely() -> None:
     kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
 
@@ -226,7 +226,7 @@ def test_values_added_to_aggregating_state_are_aggregated() -> None:
     assert kept.state("average") == {"a": {"sum": 9, "count": 3}}
 
 
-def test_an_aggregate_function_receives_its_accumulator_in_one_form_only() -> None:
+def test_an_aggregate_function_gets_its_accumulator_in_one_type_only() -> None:
     seen = []
 
     class Tuples(AggregateFunction[int, Any, int]):
@@ -248,7 +248,7 @@ def test_an_aggregate_function_receives_its_accumulator_in_one_form_only() -> No
     assert seen == [list, list, list]
 
 
-def test_an_accumulator_with_a_map_is_a_dict_before_and_after_it_was_written() -> None:
+def test_an_accumulator_with_a_map_is_a_dict_before_and_after_storage() -> None:
     class Votes(AggregateFunction[str, dict[str, int], list[str]]):
         def create_accumulator(self) -> dict[str, int]:
             return {}
@@ -268,7 +268,7 @@ def test_an_accumulator_with_a_map_is_a_dict_before_and_after_it_was_written() -
     assert done(kept, lambda s, _: s.votes.get()) == [("x", 4)]
 
 
-def test_a_value_of_another_type_is_refused_and_the_old_one_stays() -> None:
+def test_a_value_of_another_type_is_refused_and_the_old_value_stays() -> None:
     kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(1))
 

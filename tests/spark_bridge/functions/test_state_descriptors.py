@@ -101,7 +101,7 @@ def test_two_names_that_differ_only_in_case_are_refused() -> None:
         opened.get_state(ValueStateDescriptor("STATE", "bigint"))
 
 
-def test_a_descriptor_of_another_kind_is_refused_with_the_right_call() -> None:
+def test_a_descriptor_of_another_state_type_is_refused_with_the_correct_call() -> None:
     with pytest.raises(
         StateDescriptorError,
         match=r"get_state takes a ValueStateDescriptor, not ListStateDescriptor\(.*\); get_list_state takes this one",
@@ -109,7 +109,7 @@ def test_a_descriptor_of_another_kind_is_refused_with_the_right_call() -> None:
         context().get_state(ListStateDescriptor("state", "bigint"))  # type: ignore[arg-type]
 
 
-def test_a_value_that_is_no_descriptor_is_refused() -> None:
+def test_a_value_that_is_not_a_descriptor_is_refused() -> None:
     with pytest.raises(StateDescriptorError, match="get_map_state takes a MapStateDescriptor, not 'state'"):
         context().get_map_state("state")  # type: ignore[arg-type]
 

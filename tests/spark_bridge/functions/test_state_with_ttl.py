@@ -1,4 +1,4 @@
-"""Tests that state with a time-to-live exists until it expires and no longer."""
+"""Tests that state with a time-to-live exists exactly until it expires."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_writing_renews_the_time_to_live_and_reading_does_not() -> None:
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_reading_renews_the_time_to_live_on_request() -> None:
+def test_reading_renews_the_time_to_live_if_configured() -> None:
     kept = scripted_table(count(builder().update_ttl_on_read_and_write()))
     done(kept, lambda s, _: s.count.update(1))
 
@@ -84,7 +84,7 @@ def test_reading_renews_the_time_to_live_on_request() -> None:
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_an_expired_value_may_be_returned_once() -> None:
+def test_an_expired_value_may_be_returned_once_more() -> None:
     kept = scripted_table(count(builder().return_expired_if_not_cleaned_up()))
     done(kept, lambda s, _: s.count.update(1))
     later(kept, TTL_MS)
@@ -104,7 +104,7 @@ def test_an_expired_value_is_not_returned_after_cleanup() -> None:
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_clearing_a_value_clears_its_time_too() -> None:
+def test_clearing_a_value_clears_its_timestamp_too() -> None:
     kept = scripted_table(count(), ValueStateDescriptor("other", "bigint"))
     done(kept, lambda s, _: (s.count.update(1), s.other.update(1)))
 
@@ -144,7 +144,7 @@ def test_in_event_time_an_out_of_order_row_does_not_shorten_ttl() -> None:
     assert kept.entries["a"].touched_ms == {"count": 100}
 
 
-def test_in_event_time_a_processing_time_timer_touches_at_the_watermark() -> None:
+def test_a_processing_time_timer_renews_an_event_time_value_at_the_watermark() -> None:
     kept = scripted_table(count(builder().use_event_time()), on_timer=lambda s, _: s.count.update(1))
     done(kept, lambda s, ctx: ctx.timer_service().register_processing_time_timer(10**9))
     kept.watermark_ms = 70
@@ -154,7 +154,7 @@ def test_in_event_time_a_processing_time_timer_touches_at_the_watermark() -> Non
     assert kept.entries["a"].touched_ms == {"count": 70}
 
 
-def test_each_list_element_expires_by_itself() -> None:
+def test_each_list_element_expires_separately() -> None:
     kept = scripted_table(living(ListStateDescriptor("names", "string")))
     done(kept, lambda s, _: s.names.add("x"))
     later(kept, 6)
@@ -169,7 +169,7 @@ def test_each_list_element_expires_by_itself() -> None:
     assert kept.entries == {}
 
 
-def test_each_map_entry_expires_by_itself() -> None:
+def test_each_map_entry_expires_separately() -> None:
     kept = scripted_table(living(MapStateDescriptor("prices", "string", "double")))
     done(kept, lambda s, _: s.prices.put_all({"tea": 1.0, "milk": 2.0}))
     later(kept, 6)
@@ -208,7 +208,7 @@ def test_a_map_of_expired_entries_is_empty() -> None:
     assert kept.entries == {}
 
 
-def test_expired_elements_and_entries_may_be_returned_once() -> None:
+def test_expired_elements_and_entries_may_be_returned_once_more() -> None:
     ttl = builder().return_expired_if_not_cleaned_up()
     kept = scripted_table(
         living(ListStateDescriptor("names", "string"), ttl), living(MapStateDescriptor("prices", "string", "int"), ttl)
@@ -280,7 +280,7 @@ class Model:
         return value
 
     def write(self, cell: Any, value: Any) -> None:
-        """Write a cell; an expired cell is created again as the last one."""
+        """Write a cell; an expired cell is recreated as the last one."""
         if self.cells.get(cell, (None, self.now))[1] + TTL_MS <= self.now:
             del self.cells[cell]
         self.cells[cell] = (value, self.now)
@@ -393,6 +393,6 @@ def test_a_time_to_live_must_be_positive() -> None:
         StateTtlConfig.new_builder(0)
 
 
-def test_an_unbuilt_time_to_live_is_refused() -> None:
+def test_an_unbuilt_time_to_live_config_is_refused() -> None:
     with pytest.raises(StateDescriptorError, match=r"the time-to-live of state 'count' is .*: make one by"):
         ValueStateDescriptor("count", "bigint").enable_time_to_live(builder())  # type: ignore[arg-type]

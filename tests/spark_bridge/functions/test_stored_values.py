@@ -1,4 +1,4 @@
-"""Tests that values have equal forms in state before and after they were written."""
+"""Tests that values in state have equal forms before and after they are written."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def copy_of_stored(form: StoredForm, stored: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a text that distinguishes 1 from 1.0; Arrow and Python name UTC differently."""
+    """Return a text that distinguishes 1 from 1.0. Arrow and Python name UTC differently."""
     return repr(value).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
 @pytest.mark.slow
 @given(typed())
-def test_a_value_is_read_alike_before_and_after_it_was_written(drawn: tuple[ColumnType, Any]) -> None:
+def test_a_value_is_equal_before_and_after_storage(drawn: tuple[ColumnType, Any]) -> None:
     type_, value = drawn
     form = stored_form(type_, "seen")
 

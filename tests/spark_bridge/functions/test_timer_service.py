@@ -99,7 +99,7 @@ def test_a_timer_deleted_while_firing_does_not_fire() -> None:
     assert len(kept.advance_watermark(30)) == 2
 
 
-def test_a_firing_has_the_times_of_its_watermark_and_timer() -> None:
+def test_a_timer_call_has_the_watermark_and_the_time_of_its_timer() -> None:
     def times(_: Any, ctx: Any) -> Any:
         timers = ctx.timer_service()
         return [
@@ -136,7 +136,7 @@ def test_a_deleted_processing_time_timer_does_not_fire() -> None:
     assert kept.advance_processing_time(10) == []
 
 
-def test_the_watermark_is_minimal_before_the_first_one() -> None:
+def test_the_current_watermark_is_minimal_before_the_first_watermark() -> None:
     assert done(scripted_table(), lambda _, ctx: ctx.current_watermark()) == WATERMARK_MIN
 
 
@@ -153,7 +153,7 @@ TIMES = st.integers(0, 20)
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["register", "delete", "watermark"]), KEYS, TIMES), max_size=40))
-def test_timers_of_a_key_are_a_set(steps: list[tuple[str, str, int]]) -> None:
+def test_registered_timers_behave_like_a_set(steps: list[tuple[str, str, int]]) -> None:
     kept: StateTable = scripted_table()
     model: set[tuple[str, int]] = set()
     watermark = -1

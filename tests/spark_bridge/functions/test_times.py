@@ -1,6 +1,4 @@
-"""Tests that times are converted to whole numbers and back: exactly in each zone and year, rounded down before 1970
-too.
-"""
+"""Tests that times are converted to integers and back, exactly in each zone and year, rounded down before 1970 too."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ TIMES = st.datetimes(timezones=st.sampled_from([ZoneInfo(zone) for zone in ZONES
 
 
 def seconds_since_1970(time: datetime) -> Fraction:
-    """Return the seconds by the calendar and the time's own offset."""
+    """Return the seconds computed from the calendar and the time's own offset."""
     offset = time.utcoffset()
     assert offset is not None
     days = time.date().toordinal() - date(1970, 1, 1).toordinal()

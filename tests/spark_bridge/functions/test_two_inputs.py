@@ -1,4 +1,4 @@
-"""Tests that functions of two inputs run: a method for each input, shared state, and broadcast state."""
+"""Tests functions of two inputs: one method for each input, shared state, and broadcast state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ TIMES = {"watermark_ms": 5, "processing_time_ms": 7}
 
 
 class Meetings(KeyedCoProcessFunction):
-    """Emits the rows of both inputs of a key when its timer fires; odd rows of the second go to the side output."""
+    """Emits the rows of both inputs of a key when the key's timer fires. Odd rows of the second input go to the side
+    output.
+    """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", "string"))
@@ -79,7 +81,7 @@ def findings(states: OperatorStates | None = None) -> KeyedFunctionRunner:
     return runner
 
 
-def done(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
+def results_of(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
     """Process rows of these inputs for the key 'a' one after the other, and return the results."""
     emitted = runner.process(
         [NO_SLOT if number else 0 for number, _ in inputs],
@@ -101,7 +103,7 @@ def broadcast_state_reader() -> tuple[int, Any]:
     return 0, lambda _, ctx: ctx.get_broadcast_state(RULES).items()
 
 
-def test_both_inputs_share_a_keys_state_and_have_their_rows_event_times() -> None:
+def test_both_inputs_share_keyed_state_and_rows_keep_their_event_times() -> None:
     runner, columns = KeyedFunctionRunner(Meetings()), StateColumns.empty(2, ["seen"])
     runner.open()
 
@@ -226,7 +228,9 @@ def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
     runner, columns = findings(), StateColumns.empty(1, ["kept"])
     columns.event_timers[0] = [3]
 
-    assert done(runner, broadcast_state_reader(), put_rule("a", 1), put_rule("b", 2), broadcast_state_reader()) == [
+    assert results_of(
+        runner, broadcast_state_reader(), put_rule("a", 1), put_rule("b", 2), broadcast_state_reader()
+    ) == [
         [],
         None,
         None,
@@ -238,14 +242,14 @@ def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
 
 def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> None:
     first = findings()
-    done(first, put_rule("a", 1))
+    results_of(first, put_rule("a", 1))
     first.snapshot_state()
     before = first.lists
-    done(first, put_rule("b", 2))
+    results_of(first, put_rule("b", 2))
     first.snapshot_state()
 
-    assert done(findings(OperatorStates(before, is_restored=True)), broadcast_state_reader()) == [[("a", 1)]]
-    assert done(findings(OperatorStates(first.lists, is_restored=True)), broadcast_state_reader()) == [
+    assert results_of(findings(OperatorStates(before, is_restored=True)), broadcast_state_reader()) == [[("a", 1)]]
+    assert results_of(findings(OperatorStates(first.lists, is_restored=True)), broadcast_state_reader()) == [
         [("a", 1), ("b", 2)]
     ]
 
@@ -272,7 +276,7 @@ def test_operations_that_diverge_between_subtasks_or_need_a_key_are_refused(
     number: int, do: Any, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said) as raised:
-        done(findings(), (number, do))
+        results_of(findings(), (number, do))
 
     assert raised.value.__notes__[0].startswith(
         "flykka: in process_broadcast_element, at row" if number else "flykka: in process_element, at key 'a', row"

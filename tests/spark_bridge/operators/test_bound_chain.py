@@ -72,7 +72,7 @@ def deployment_descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
     )
 
 
-def test_readers_and_outputs_are_attached_to_the_operator_they_read() -> None:
+def test_consumers_and_outputs_are_attached_to_the_operator_they_read() -> None:
     registry = CodeRegistry()
     operators = (("s", SOURCE, None), ("t", TRANSFORM, 0), ("w", SINK, 1), ("x", SINK, 0))
 
@@ -107,7 +107,7 @@ def test_a_chain_is_named_by_the_users_operator_names() -> None:
     assert [link.uid for link in chain.head.walk()] == ["source-1", "stateless-2", "w"]
 
 
-def test_an_unread_chain_computes_no_rows() -> None:
+def test_a_chain_without_consumers_computes_no_rows() -> None:
     registry = CodeRegistry()
 
     assert not bound_chain(
@@ -124,7 +124,7 @@ def test_a_source_must_be_the_head_of_a_chain() -> None:
         )
 
 
-def test_a_sink_has_no_readers() -> None:
+def test_a_sink_has_no_consumers() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="the sink 'w' has readers"):
@@ -150,7 +150,7 @@ def test_a_chain_has_exactly_one_head() -> None:
         bound_chain(deployment_descriptor(parted), registry)
 
 
-def test_keying_is_not_an_operator_of_a_chain() -> None:
+def test_key_by_is_not_an_operator_of_a_chain() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="'k'"):

@@ -59,7 +59,7 @@ def test_bound_code_is_found_by_name() -> None:
     assert registry.resolve(ref) is code
 
 
-def test_a_second_run_of_the_program_gives_the_same_names() -> None:
+def test_a_second_run_of_the_program_yields_the_same_names() -> None:
     first, second = CodeRegistry(), CodeRegistry()
 
     one = first.bind("source", SourceCode(source=FileSource.parquet("a")))

@@ -162,7 +162,7 @@ def test_each_call_invokes_its_method() -> None:
     assert (context.uid, context.operator_name, context.current_parallelism) == ("numbers", "process(Numbers)", 2)
 
 
-def test_an_answer_contains_sent_events_state_and_metrics() -> None:
+def test_a_result_contains_sent_events_state_and_metrics() -> None:
     harness = RunnerHarness()
 
     answer = harness.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
@@ -198,7 +198,7 @@ def test_a_coordinator_can_fail_the_job() -> None:
     assert "failed in fail_job: ValueError: rather not" in failure.message
 
 
-def test_a_value_that_is_no_coordinator_is_refused() -> None:
+def test_a_value_that_is_not_a_coordinator_is_refused() -> None:
     class Nothing(CoordinatedFunction):
         def get_coordinator(self, context: OperatorCoordinatorContext) -> Any:
             return None

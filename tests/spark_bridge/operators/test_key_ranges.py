@@ -22,7 +22,7 @@ def segment_ids(readings: object, ranges: KeyRanges, few: DataFrame) -> list[str
     return [each.segment.batch_id for each in ranges.within(readings, lambda: ranges.of_rows(few))]
 
 
-def test_segments_of_other_keys_are_skipped_once_their_rows_were_read(spark: SparkSession) -> None:
+def test_segments_of_other_keys_are_skipped_after_their_rows_were_read(spark: SparkSession) -> None:
     ranges = KeyRanges(F.col("id") * 2)
     frames = {name: spark.range(first, first + 10) for name, first in (("old", 0), ("new", 10), ("unseen", 0))}
     readings = [reading(name, frame, 10) for name, frame in frames.items()]
@@ -35,13 +35,13 @@ def test_segments_of_other_keys_are_skipped_once_their_rows_were_read(spark: Spa
 
     assert segment_ids(readings, ranges, few) == ["new", "unseen"]
     assert segment_ids(readings, ranges, few.limit(0)) == ["old", "new", "unseen"]
-    # At least one segment must be joined: the smallest.
+    # At least one segment must be joined: the smallest one.
     readings = [reading("old", frames["old"], 10), reading("new", frames["new"], 9)]
     assert segment_ids(readings, ranges, spark.range(50, 60)) == ["new"]
 
 
 @pytest.mark.parametrize("data_type", ["double", "timestamp"])
-def test_keys_that_python_orders_differently_exclude_no_segment(spark: SparkSession, data_type: str) -> None:
+def test_keys_ordered_differently_in_python_do_not_exclude_segments(spark: SparkSession, data_type: str) -> None:
     ranges = KeyRanges(F.col("id").cast(data_type))
     frame = spark.range(10)
 

@@ -140,8 +140,9 @@ def keyed(harness: Harness, verb: Verb) -> KeyedAttempts:
 @pytest.mark.parametrize(
     ("verb", "after"),
     [
-        # Dropping duplicates within a time is a kind of dropping them, the least row is found like the greatest, a
-        # function of pandas frames has the state of one of Arrow tables, and all state is redistributed alike.
+        # These cases are long because the others cover them: dropping duplicates within a time is a form of dropping
+        # duplicates, the least row is found like the greatest, a function of pandas frames has the state of a
+        # function of Arrow tables, and all state is redistributed in the same way.
         pytest.param(
             verb,
             after,

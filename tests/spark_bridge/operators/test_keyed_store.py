@@ -1,4 +1,4 @@
-"""Tests named keyed state on a backend of plain rows: written rows, restored rows, and rows that a failure leaves."""
+"""Tests named keyed state on a backend of plain rows: written rows, restored rows, and rows after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = KeyGroupRange(start=0, end=9)
 
 @dataclass
 class Disk:
-    """Files of numbers; writing a path in `full` fails."""
+    """Files of numbers; writing to a path in `full` fails."""
 
     files: dict[str, Numbers] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
@@ -49,7 +49,7 @@ class Memory:
 
 
 class NumbersBackend:
-    """A backend of numbers whose last digit is their key group."""
+    """A backend of numbers whose last digit is the key group."""
 
     merge_at = 3
 
@@ -147,7 +147,7 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         release()
         return sorted(self.backend.read(readings))
 
-    def taken(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
+    def complete_checkpoint(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
         """Return the state in a completed checkpoint."""
         self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
@@ -174,7 +174,7 @@ def test_each_state_is_found_by_name(savepoint: str | None) -> None:
     sums.add("left", 1, 2)
     sums.add("right", 3)
 
-    state = sums.taken(1, savepoint)
+    state = sums.complete_checkpoint(1, savepoint)
     again = restored_sums(disk, state)
 
     assert (again.numbers("left"), again.numbers("right")) == ([1, 2], [3])
@@ -185,24 +185,24 @@ def test_state_of_a_completed_checkpoint_is_not_written_again() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
-    first = sums.taken(1)
+    first = sums.complete_checkpoint(1)
     sums.add("right", 2)
 
-    second = sums.taken(2)
+    second = sums.complete_checkpoint(2)
 
     assert first.shared[0] in second.shared
     assert sorted(disk.files.values()) == [(1,), (2,)]
 
 
-def test_a_rescaled_subtask_reads_and_rewrites_its_own_key_groups_only() -> None:
+def test_a_rescaled_subtask_reads_and_rewrites_only_its_own_key_groups() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", *range(10))
-    state = sums.taken(1)
+    state = sums.complete_checkpoint(1)
     mine = KeyGroupRange(start=0, end=4)
 
     again = restored_sums(disk, replace(state, key_groups=mine), owned=mine)
-    written = again.taken(2)
+    written = again.complete_checkpoint(2)
 
     assert again.numbers("left") == [0, 1, 2, 3, 4]
     assert [disk.files[handle.path] for handle in written.shared] == [(0, 1, 2, 3, 4)]
@@ -219,10 +219,10 @@ def test_a_partly_failed_snapshot_leaves_no_files_and_holds_no_segments() -> Non
         sums.write_snapshot(1, None)
 
     assert (disk.files, sums.backend.held) == ({}, {})
-    assert restored_sums(disk, sums.taken(2)).numbers("right") == [2]
+    assert restored_sums(disk, sums.complete_checkpoint(2)).numbers("right") == [2]
 
 
-def test_many_segments_are_merged_without_changes() -> None:
+def test_merging_many_segments_preserves_the_state() -> None:
     sums = Sums(NumbersBackend(Disk()))
 
     for number in range(4):
@@ -246,16 +246,16 @@ def test_state_may_be_added_and_snapshotted_during_a_merge() -> None:
 
     def meanwhile() -> None:
         sums.add("left", 4)
-        noted.append(sums.taken(1))
+        noted.append(sums.complete_checkpoint(1))
 
     sums.backend.while_merging = meanwhile
     for number in (1, 2, 3):
         sums.add("left", number)
-    later = sums.taken(2)
+    later = sums.complete_checkpoint(2)
 
     assert sums.numbers("left") == [1, 2, 3, 4]
     assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
-    # The segments to be merged are written apart from the one beside them, which is not written again.
+    # The segments to be merged are written separately from the segment beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
     assert [restored_sums(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
 
@@ -269,7 +269,6 @@ class Restarts:
         self.sums = Sums(NumbersBackend(self.disk, local=self.local))
 
     def restart(self, state: OperatorSubtaskState) -> None:
-        """Restart from a checkpoint."""
         self.sums = restored_sums(self.disk, state, local=self.local)
 
     @property
@@ -282,37 +281,37 @@ def test_a_restarted_subtask_reuses_remaining_segments() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1, 2)
     restarts.sums.add("right", 3)
-    first = restarts.sums.taken(1)
+    first = restarts.sums.complete_checkpoint(1)
     restarts.sums.add("left", 4)
 
     restarts.restart(first)
 
     assert restarts.loaded == []
     assert (restarts.sums.numbers("left"), restarts.sums.numbers("right")) == ([1, 2], [3])
-    second = restarts.sums.taken(2)
+    second = restarts.sums.complete_checkpoint(2)
     assert {handle.path for handle in second.shared} == {handle.path for handle in first.shared}
 
 
 def test_only_a_lost_segment_is_read_from_the_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
-    restarts.sums.taken(1)
+    restarts.sums.complete_checkpoint(1)
     restarts.sums.add("left", 2)
-    second = restarts.sums.taken(2)
+    second = restarts.sums.complete_checkpoint(2)
     restarts.memory.lost.add(BatchId("attempt-0"))
 
     restarts.restart(second)
 
     assert restarts.loaded == [(1,)]
     assert restarts.sums.numbers("left") == [1, 2]
-    assert set(restarts.sums.taken(3).shared) == set(second.shared)
+    assert set(restarts.sums.complete_checkpoint(3).shared) == set(second.shared)
 
 
 def test_segments_merged_since_the_checkpoint_are_still_usable() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     restarts.sums.add("left", 2)
-    state = restarts.sums.taken(1)
+    state = restarts.sums.complete_checkpoint(1)
     restarts.sums.add("left", 3)
     assert len(restarts.sums.stores["left"].segments.live) == 1
 
@@ -325,7 +324,7 @@ def test_segments_merged_since_the_checkpoint_are_still_usable() -> None:
 def test_a_subtask_discards_state_of_an_uncompleted_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
-    first = restarts.sums.taken(1)
+    first = restarts.sums.complete_checkpoint(1)
     restarts.sums.add("left", 2)
     restarts.sums.snapshot_state(2, everything=False)
     restarts.sums.write_snapshot(2, None)
@@ -336,12 +335,12 @@ def test_a_subtask_discards_state_of_an_uncompleted_checkpoint() -> None:
     assert restarts.sums.numbers("left") == [1]
 
 
-def test_segments_of_earlier_checkpoints_are_released_and_of_savepoints_never_held() -> None:
+def test_segments_of_earlier_checkpoints_are_released_and_those_of_savepoints_never_held() -> None:
     restarts = Restarts()
     for checkpoint_id in (1, 2, 3):
         restarts.sums.add("left", checkpoint_id)
-        restarts.sums.taken(checkpoint_id)
-    restarts.sums.taken(4, "savepoint")
+        restarts.sums.complete_checkpoint(checkpoint_id)
+    restarts.sums.complete_checkpoint(4, "savepoint")
 
     assert list(restarts.memory.held) == ["local state of numbers at checkpoint 3"]
 
@@ -360,7 +359,7 @@ def test_a_rescaled_vertex_finds_no_local_segments() -> None:
     assert memory.held == {}
 
 
-def test_no_segments_are_held_if_local_recovery_is_off() -> None:
+def test_no_segments_are_held_if_local_recovery_is_disabled() -> None:
     memory = Memory()
     states = LocalStates(memory, is_on=False)
 

@@ -1,4 +1,4 @@
-"""Tests that a restarted subtask uses checkpoint rows that executors still hold, and reads the rest from storage."""
+"""Tests that a restarted subtask uses checkpoint rows that executors still hold, and reads others from storage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def segments_of(attempt: DrivenAttempt) -> list[Path]:
 
 
 def totals(attempts: KeyedAttempts) -> dict[int, int]:
-    """Return the number of rows of each key in the newest result."""
+    """Return the row count of each key in the newest result."""
     rows = attempts.harness.published().groupBy("key").agg({"n": "max"}).collect()
     return {row[0]: row[1] for row in rows}
 

@@ -1,4 +1,4 @@
-"""Tests the operator chain of an attempt without Spark: when it emits, snapshots state and releases batches."""
+"""Tests the operator chain of an attempt without Spark: when the chain emits, snapshots state and releases batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SNAPSHOT = SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), 
 
 
 class Noting(Operator[Names]):
-    """Records its calls; if configured so, its state changes with each batch."""
+    """Records its calls; if configured, its state changes with each batch."""
 
     def __init__(self, calls: list[str], *, updates_state: bool) -> None:
         super().__init__(OperatorId("noting"))
@@ -85,7 +85,7 @@ def process(stage: int) -> ProcessBatch:
     return ProcessBatch(stage=stage, gate=0, batch=batch("a"), watermark_ms=0, coalesced=(batch("b"),))
 
 
-def test_batches_are_released_with_the_stage_that_read_them() -> None:
+def test_batches_are_released_by_the_stage_that_read_them() -> None:
     chain = Chain()
 
     chain.process_batch(process(1))
@@ -114,7 +114,7 @@ def test_rows_fired_by_a_checkpoint_leave_the_state_before_its_snapshot() -> Non
     assert (result.stage, result.rows_out) == (2, 1)
 
 
-def test_an_unread_chain_emits_fired_rows_when_the_commit_is_prepared() -> None:
+def test_a_chain_without_consumers_emits_fired_rows_when_the_commit_is_prepared() -> None:
     chain = Chain()
 
     result = chain.snapshot_state(SNAPSHOT)
@@ -143,5 +143,5 @@ def test_a_savepoint_contains_all_state() -> None:
 
 
 @pytest.mark.parametrize(("keeps_state", "lane"), [(True, Lane.STAGES), (False, Lane.AT_ONCE)])
-def test_a_barrier_waits_for_no_thread_without_state(keeps_state: bool, lane: Lane) -> None:
+def test_a_barrier_of_a_stateless_chain_waits_for_no_thread(keeps_state: bool, lane: Lane) -> None:
     assert Chain(keeps_state=keeps_state).lane_of(SNAPSHOT) is lane

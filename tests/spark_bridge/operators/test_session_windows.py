@@ -33,7 +33,7 @@ class Sessions(KeyedAttempts):
         super().__init__(harness, code, FILES, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int, ...]]:
-        """Return the published sessions: keys, their first and last second, their end, rows and sums."""
+        """Return the published sessions: key, first and last second, end, row count and sum."""
         seconds = (F.col(name).cast("long") for name in ("window_start", "last", "window_end"))
         rows = self.harness.published().select("key", *seconds, "n", "sum(amount)")
         return sorted(map(tuple, rows.collect()))
@@ -58,7 +58,7 @@ def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
-def test_sessions_equal_a_batch_also_after_rescaling(harness: Harness, before: int, after: int) -> None:
+def test_sessions_equal_a_batch_even_after_rescaling(harness: Harness, before: int, after: int) -> None:
     sessions = Sessions(harness)
     subtasks = sessions.begin(before)
     sessions.read(subtasks, 0, 1)
@@ -95,5 +95,6 @@ def test_rows_of_ended_sessions_are_late_and_reported(harness: Harness) -> None:
         late += [finished.late_rows for finished in subtask.run(batch, watermark_ms)]
     subtask.close(cancel=True)
 
-    # From the second batch, open sessions take only the rows of key 1; from the next, all late rows.
+    # For the second batch, open sessions accept only the rows of key 1; for the next batch, they accept all late
+    # rows.
     assert late == [0, 2, 0]

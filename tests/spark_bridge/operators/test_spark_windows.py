@@ -21,7 +21,7 @@ SECONDS = [-20.0, -6.000001, -6.0, -0.000001, 0.0, 0.699999, 0.7, 3.0, 3.7, 4.0,
 SIZES = [
     pytest.param((3000, 3000, 700), id="tumbling"),
     pytest.param((10_000, 5000, 0), id="every window in two panes", marks=pytest.mark.long),
-    pytest.param((10_000, 3000, 1000), id="a size that is no multiple of the slide"),
+    pytest.param((10_000, 3000, 1000), id="a size that is not a multiple of the slide"),
     pytest.param((7000, 6999, 5), id="barely overlapping", marks=pytest.mark.long),
     pytest.param((4700, 700, 699), id="seven windows per row"),
 ]
@@ -29,7 +29,7 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """Rows before and after the epoch, at the edges of windows, and one without a time."""
+    """Rows before and after the epoch and at the edges of windows, and one row without a time."""
     times = [
         (number % 2, number, None if seconds is None else EPOCH + timedelta(seconds=seconds))
         for number, seconds in enumerate(SECONDS * 2)
@@ -67,7 +67,7 @@ def test_windows_equal_those_of_spark(rows: DataFrame, windows: tuple[int, int, 
     assert in_order(ours.collect()) == in_order(spark.collect())
 
 
-def test_rows_without_aggregation_fall_into_the_same_windows(rows: DataFrame) -> None:
+def test_unaggregated_rows_are_assigned_to_the_same_windows(rows: DataFrame) -> None:
     distinct = F.countDistinct("amount").alias("different")
     code = code_of(rows, (10_000, 3000, 1000), distinct)
 
@@ -92,7 +92,7 @@ def test_every_window_fires_in_exactly_one_step(rows: DataFrame) -> None:
     assert in_order(fired_in_steps) == in_order(at_once.collect())
 
 
-def test_rows_between_windows_belong_to_none(rows: DataFrame) -> None:
+def test_rows_between_windows_belong_to_no_window(rows: DataFrame) -> None:
     code = code_of(rows, (1000, 5000, 700), F.count("*").alias("n"))
 
     ours = code.fired(code.local_state(rows)).select(F.unix_millis("window_start"), F.unix_millis("window_end"), "n")

@@ -24,7 +24,7 @@ LEFT, RIGHT = 0, 1
 
 
 class Job:
-    """A join that reads numbered batches of either side; each has rows (key, amount, seconds)."""
+    """A join that reads numbered batches of either side; each batch has rows (key, amount, seconds)."""
 
     def __init__(
         self, harness: Harness, *batches: Sequence[tuple[int, int, float]], gives_late_data: bool = False

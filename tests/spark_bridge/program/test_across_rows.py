@@ -1,4 +1,4 @@
-"""Tests which operations across rows are found in a batch function, by Spark's analyzed plan."""
+"""Tests which operations across rows are detected in a batch function from Spark's analyzed plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "key long, amount long, at timestamp"
 
 
 def static(rows: DataFrame) -> DataFrame:
-    """Return rows of a static table that were aggregated, sorted, limited and ranked before."""
+    """Return rows of a static table after aggregation, sort, limit and rank."""
     names = rows.sparkSession.range(9).groupBy((F.col("id") % 3).alias("key")).agg(F.max("id").alias("name"))
     return names.orderBy("name").limit(2).withColumn("n", F.row_number().over(Window.orderBy("name")))
 
@@ -28,11 +28,11 @@ def latest(rows: DataFrame) -> DataFrame:
 
 
 def query(text: str) -> Function:
-    def asked(rows: DataFrame) -> DataFrame:
+    def run_query(rows: DataFrame) -> DataFrame:
         rows.createOrReplaceTempView("rows_of_a_batch")
         return rows.sparkSession.sql(text)
 
-    return asked
+    return run_query
 
 
 ROW_BY_ROW: dict[str, Function] = {
@@ -84,7 +84,7 @@ def test_row_wise_operations_are_not_reported(spark: SparkSession, function: Fun
 
 
 @pytest.mark.parametrize(("function", "begins"), ACROSS_ROWS.values(), ids=ACROSS_ROWS.keys())
-def test_operations_across_rows_are_found(spark: SparkSession, function: Function, begins: str) -> None:
+def test_operations_across_rows_are_detected(spark: SparkSession, function: Function, begins: str) -> None:
     (operations,) = found_in(spark.createDataFrame([], SCHEMA), function)
 
     assert operations.startswith(begins)
@@ -100,7 +100,7 @@ def test_operations_are_reported_once_each_in_execution_order(spark: SparkSessio
     assert [each.split(" (")[0] for each in operations] == expected
 
 
-def test_operations_before_the_function_are_not_reported_again(spark: SparkSession) -> None:
+def test_operations_before_the_function_are_not_reported(spark: SparkSession) -> None:
     windows = spark.createDataFrame([], SCHEMA).groupBy("key", "at").agg(F.sum("amount").alias("amount"))
     named = windows.join(static(windows).select("key"), "key")
 

@@ -16,14 +16,14 @@ from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Columns = Callable[[], list[Column]]
-"""A Column needs a running session, so it is created in the test."""
+"""A function that returns columns. A Column needs a running session, so it is created in the test."""
 
 SCHEMA = "k string, l long, d double, c decimal(10,2), w long, `odd.name` int"
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """Seeded rows with nulls everywhere; the doubles are halves, so that sums do not depend on their order."""
+    """Seeded rows with nulls in every column. The doubles are halves, so that sums do not depend on their order."""
     chance = random.Random(1)
     tuples = [
         (
@@ -109,13 +109,13 @@ def test_keys_may_be_several_expressions(rows: DataFrame) -> None:
     assert_same_as_batch(rows, [F.upper("k").alias("K"), "`odd.name`"], [F.sum("l"), F.avg("d")], apart=True)
 
 
-def test_a_computed_key_beside_an_aggregate_keeps_the_rows(rows: DataFrame) -> None:
+def test_a_computed_key_beside_an_aggregate_is_computed_from_rows(rows: DataFrame) -> None:
     computed = [F.concat(F.upper("k"), F.max("l").cast("string")).alias("x")]
 
     assert_same_as_batch(rows, [F.upper("k")], computed, apart=False)
 
 
-def test_a_decimal_sum_that_may_become_null_keeps_the_rows(spark: SparkSession, rows: DataFrame) -> None:
+def test_a_decimal_sum_that_may_become_null_is_computed_from_rows(spark: SparkSession, rows: DataFrame) -> None:
     lenient = spark.newSession()
     lenient.conf.set("spark.sql.ansi.enabled", "false")
     prototype = lenient.createDataFrame([], SCHEMA)
@@ -137,11 +137,11 @@ def test_a_part_is_shared_by_all_aggregates_that_need_it(rows: DataFrame) -> Non
 
     parts = [name for name in plan.local(rows, F.col("w")).columns if name.startswith("__part")]
 
-    # The sum of an average is a double, that of a sum an integer; the row count is always included.
+    # The sum for an average is a double, the sum itself an integer. The row count is always included.
     assert len(parts) == 3
 
 
-def test_a_changed_aggregate_changes_the_structure_and_a_renamed_one_does_not(rows: DataFrame) -> None:
+def test_a_changed_aggregate_changes_the_structure_but_a_renamed_one_does_not(rows: DataFrame) -> None:
     structure = analyze(rows, ["k"], [F.sum("l").alias("a")]).structure
 
     assert analyze(rows, ["k"], [F.sum("l").alias("b")]).structure == structure

@@ -1,4 +1,4 @@
-"""Tests that an operator remembers the user's line."""
+"""Tests that an operator records the user's line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def line() -> int:
     return frame.f_back.f_lineno
 
 
-def test_a_call_site_is_the_running_line() -> None:
+def test_the_call_site_is_the_current_line_of_the_user() -> None:
     here = call_site()
 
     assert (here.file, here.line) == (__file__, line() - 2)

@@ -29,12 +29,12 @@ def test_known_options_and_hadoop_settings_are_accepted_in_any_case(
     check_known(spark, file_format, options)
 
 
-def test_an_unknown_option_is_refused_with_similar_ones(spark: SparkSession) -> None:
+def test_an_unknown_option_is_refused_with_similar_options(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r"no option 'haeder' for csv files \(did you mean 'header'\?\)"):
         check_known(spark, "csv", ("sep", "haeder"))
 
 
-def test_an_option_without_similar_ones_is_refused_with_all(spark: SparkSession) -> None:
+def test_an_option_without_similar_options_is_refused_with_all_options(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r"no option 'q' for parquet files; it has compression, .*mergeSchema"):
         check_known(spark, "parquet", ("q",))
 

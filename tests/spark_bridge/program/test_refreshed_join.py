@@ -1,4 +1,4 @@
-"""Tests a periodically refreshed table: which version a batch is joined with, and when it is refreshed."""
+"""Tests a periodically refreshed table: with which version a batch is joined, and when the table is refreshed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def orders(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([(1,), (2,)], "item long")
 
 
-def test_a_table_is_cached_and_then_read_again_with_current_files(
+def test_a_table_is_cached_and_later_read_again_with_current_files(
     spark: SparkSession, orders: DataFrame, tmp_path: Path
 ) -> None:
     write_name(tmp_path / "items", 1, "one")

@@ -69,13 +69,13 @@ def life() -> Life:
 
 
 def begin_attempt(harness: Harness, *functions: RichFunction, number: int = 0) -> DrivenAttempt:
-    """Create an attempt of a source with these functions and a sink after it, not yet opened."""
+    """Create an attempt of a source with these functions and a sink after it, without opening it."""
     transforms = (transform(function) for function in functions)
     return harness.begin(harness.source(*transforms, harness.sink()), number=number)
 
 
 def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> None:
-    """Make the attempt read so many batches, one after the other."""
+    """Make the attempt read this many batches, one after the other."""
     for number in range(batches):
         write_rows(harness.input / f"{number}.parquet", [(1, 1, number)])
     for split in harness.splits(attempt.engine.descriptor.vertex):
@@ -83,7 +83,7 @@ def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> 
 
 
 def close_attempt(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
-    """Close the attempt and return the failure that it reports before its end."""
+    """Close the attempt, and return the failure that it reports before its end."""
     attempt.start_close(cancel=cancel)
     return attempt.expect(ChainClosed).failure
 
@@ -183,7 +183,7 @@ def test_a_failing_close_does_not_hide_an_earlier_failure(
     assert "closing operator 'source-stateless-2' failed" in caplog.text
 
 
-def test_a_never_opened_attempt_closes_no_function(harness: Harness, life: Life) -> None:
+def test_an_attempt_that_was_never_opened_closes_no_function(harness: Harness, life: Life) -> None:
     write_rows(harness.input / "0.parquet", [])
 
     begin_attempt(harness, Noting(life, "it")).close(cancel=True)

@@ -63,7 +63,7 @@ def test_functions_across_rows_receive_all_rows(spark: SparkSession, function: F
     assert not works_row_by_row(spark, schema, [ROW_BY_ROW["where"], function])
 
 
-def test_a_missing_function_allows_slicing(spark: SparkSession) -> None:
+def test_slicing_is_allowed_without_a_function(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "key struct<a: int, b: array<string>>").schema
 
     assert works_row_by_row(spark, schema, [])

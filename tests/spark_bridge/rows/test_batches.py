@@ -1,4 +1,4 @@
-"""Tests the batch store: which holders a batch has, and when its blocks are freed."""
+"""Tests the batch store: which holders a batch has, and when the batch's blocks are freed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_blocks_without_a_batch_are_freed_at_once(store: Store) -> None:
     assert not store.holds(store.put())
 
 
-def test_a_closing_reader_releases_batches_in_flight_to_it(store: Store) -> None:
+def test_a_closing_reader_releases_its_in_flight_batches(store: Store) -> None:
     store.put("mine")
     store.put("another's", address=THERE)
 
@@ -108,7 +108,7 @@ def test_a_closing_reader_releases_batches_in_flight_to_it(store: Store) -> None
     store.store.close()
 
 
-def test_a_cancelled_producer_releases_only_untaken_batches(store: Store) -> None:
+def test_a_cancelled_producer_releases_only_batches_without_a_reader(store: Store) -> None:
     store.put("taken")
     store.put("waiting")
     store.store.claim(BatchId("taken"), READER)
@@ -163,7 +163,7 @@ def test_a_retained_batch_is_readable_until_its_partition_is_released(store: Sto
     assert not store.holds(blocks)
 
 
-def test_a_reader_of_a_released_partition_keeps_batches_it_has_taken(store: Store) -> None:
+def test_a_reader_of_a_released_partition_keeps_its_claimed_batches(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     store.store.claim(BatchId("a"), READER)
 
@@ -216,7 +216,7 @@ def test_ending_a_job_returns_after_concurrent_frees(
 
     ending = Thread(target=end)
     ending.start()
-    # A caller that does not wait for the other returns at once, long before this.
+    # A caller that does not wait for the other caller returns long before this timeout.
     ending.join(0.5)
     blocks.may_go_on.set()
     for each in (freeing, ending):
@@ -225,7 +225,7 @@ def test_ending_a_job_returns_after_concurrent_frees(
     assert held_at_the_end == [False]
 
 
-def test_a_batch_put_after_the_jobs_end_is_freed_at_once(store: Store) -> None:
+def test_a_batch_added_after_the_jobs_end_is_freed_at_once(store: Store) -> None:
     store.store.close()
 
     blocks = store.put("late", holder=KEPT)

@@ -1,4 +1,6 @@
-"""Tests that keys are equal if Spark's GROUP BY has them equal: for Arrow in workers, Spark's hash, and map state."""
+"""Tests that keys are equal exactly if Spark's GROUP BY treats them as equal: for Arrow in workers, Spark's hash, and
+map state.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ LONG = (
     "decimal(10,2)",
     "timestamp",
 )
-"""Types that short runs omit: they are compared like other types, or by their bits."""
+"""Types that short runs omit, because they are compared like other types or by their bits."""
 
 
 @pytest.fixture(
@@ -73,7 +75,7 @@ def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataF
 
 
 def pairs(values: Any) -> Any:
-    """Return for each pair of values whether they are equal."""
+    """Return for each pair of values whether the two values are equal."""
     return np.equal.outer(values, values)
 
 
@@ -123,7 +125,7 @@ def test_normalised_keys_have_the_same_bits(keyed: DataFrame) -> None:
     ],
 )
 @pytest.mark.usefixtures("spark")
-def test_a_collation_is_found_at_any_depth(columns: str, *, expected: bool) -> None:
+def test_a_collation_is_detected_at_any_nesting_depth(columns: str, *, expected: bool) -> None:
     assert has_collation(StructType.fromDDL(columns)) is expected
 
 

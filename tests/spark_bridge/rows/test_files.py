@@ -1,4 +1,4 @@
-"""Tests that files are read in order, although Spark's scan of several files begins with the largest."""
+"""Tests that files are read in order, although Spark's scan of several files begins with the largest file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from flykka.spark_bridge.session.session import engine_session
 pytestmark = pytest.mark.spark
 
 SIZES = (1, 40, 3, 3, 900, 20)
-"""The number of rows of each file, which are not sorted by size."""
+"""The row counts of the files, which are not sorted by size."""
 
 
 def write_numbers(folder: Path, names: Sequence[str], sizes: Sequence[int] = SIZES) -> list[str]:
-    """Write files of consecutive numbers, and return their paths in the form of sources."""
+    """Write files of consecutive numbers, and return their paths in the format of sources."""
     paths, number = [], 0
     for name, size in zip(names, sizes, strict=True):
         path = folder / name
@@ -97,7 +97,7 @@ def test_lines_keep_their_order_even_in_split_files(spark: SparkSession, tmp_pat
     ) == list(range(47, 947))
 
 
-def test_columns_and_filters_reach_the_scan(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_and_filters_are_pushed_into_the_scan(spark: SparkSession, tmp_path: Path) -> None:
     paths = write_numbers(tmp_path, list("abcdef"))
     session = engine_session(spark)
 
@@ -125,5 +125,5 @@ def test_an_unrequested_file_is_an_error(spark: SparkSession, tmp_path: Path) ->
         ("s3a://bucket/a-1.parquet", "s3a://bucket/a-1.parquet"),
     ],
 )
-def test_a_path_has_sparks_form(spark: SparkSession, path: str, uri: str) -> None:
+def test_a_path_has_sparks_format(spark: SparkSession, path: str, uri: str) -> None:
     assert FileSystem(spark).uri(path) == uri

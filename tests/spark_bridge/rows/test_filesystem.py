@@ -12,7 +12,7 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 pytestmark = pytest.mark.spark
 
 
-def test_a_relative_path_starts_at_the_programs_folder_not_the_jvms(
+def test_a_relative_path_is_resolved_in_the_programs_folder_not_the_jvms(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

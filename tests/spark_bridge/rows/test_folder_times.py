@@ -13,7 +13,7 @@ from flykka.spark_bridge.connectors.file.split_discovery import FolderTimes
 LONG_AGO = 1_000_000_000
 
 
-def noted(*folders: Path) -> FolderTimes:
+def times_of(*folders: Path) -> FolderTimes:
     times = FolderTimes()
     for folder in folders:
         times.record(str(folder))
@@ -39,7 +39,7 @@ def old_folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:
-    times = noted(old_folder)
+    times = times_of(old_folder)
     before = times.changed()
 
     (old_folder / "a").touch()
@@ -47,20 +47,20 @@ def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:
     assert (before, times.changed()) == (False, True)
 
 
-def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Path) -> None:
+def test_a_file_in_any_of_the_folders_is_detected(old_folder: Path, tmp_path: Path) -> None:
     below = old_folder / "day=1"
     below.mkdir()
     os.utime(old_folder, (LONG_AGO, LONG_AGO))
     os.utime(below, (LONG_AGO, LONG_AGO))
-    times = noted(old_folder, below)
+    times = times_of(old_folder, below)
 
     (below / "a").touch()
 
     assert times.changed()
 
 
-def test_a_missing_folder_is_noticed_once_it_exists(tmp_path: Path) -> None:
-    times = noted(tmp_path / "later")
+def test_a_missing_folder_is_detected_once_it_exists(tmp_path: Path) -> None:
+    times = times_of(tmp_path / "later")
     before = times.changed()
 
     (tmp_path / "later").mkdir()
@@ -71,7 +71,7 @@ def test_a_missing_folder_is_noticed_once_it_exists(tmp_path: Path) -> None:
 def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = LONG_AGO * 1_000_000_000
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
-    times = noted(old_folder)
+    times = times_of(old_folder)
     at_once = times.changed()
 
     now_ns += 21_000_000
@@ -80,7 +80,7 @@ def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, m
 
 
 def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
-    times = noted(old_folder)
+    times = times_of(old_folder)
     (old_folder / "a").touch()
 
     times.clear()
@@ -88,10 +88,10 @@ def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
     assert not times.changed()
 
 
-def test_a_file_may_grow_until_it_was_not_written_for_a_moment(
+def test_a_file_counts_as_growing_until_it_is_unmodified_for_a_moment(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, file = noted(), old_folder / "a"
+    times, file = times_of(), old_folder / "a"
     file.touch()
     now_ns = file.stat().st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
@@ -103,8 +103,10 @@ def test_a_file_may_grow_until_it_was_not_written_for_a_moment(
     assert (times.settled([str(file)]), times.changed()) == ({str(file)}, True)
 
 
-def test_a_file_renamed_or_dated_after_writing_does_not_grow(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times, file = noted(), old_folder / "a"
+def test_a_file_renamed_or_dated_after_writing_does_not_count_as_growing(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, file = times_of(), old_folder / "a"
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
     now_ns = file.stat().st_mtime_ns
@@ -116,7 +118,7 @@ def test_a_file_renamed_or_dated_after_writing_does_not_grow(old_folder: Path, m
 def test_files_after_a_growing_file_wait_and_earlier_ones_do_not(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = noted()
+    times = times_of()
     before, grows, behind = (str(old_folder / name) for name in "cba")
     touch_later(before, written_before_it_came=True)
     touch_later(grows, written_before_it_came=False)
@@ -130,7 +132,7 @@ def test_files_after_a_growing_file_wait_and_earlier_ones_do_not(
     assert times.settled([behind, grows]) == {behind, grows}
 
 
-def test_files_that_arrived_during_a_listing_wait_for_the_next(
+def test_files_that_arrive_during_a_listing_are_left_for_the_next(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")

@@ -67,7 +67,7 @@ def test_a_lazy_source_stage_runs_no_spark_job_and_reports_file_statistics(harne
     assert (batch_of(finished).rows, batch_of(finished).event_time_max) == (3, at_ms(2))
 
 
-def test_one_stage_reads_batches_of_two_sources_with_every_row_once(harness: Harness) -> None:
+def test_one_stage_reads_lazy_batches_of_two_sources_with_every_row_once(harness: Harness) -> None:
     write_files_of_one_row(harness)
     first, second = open_source(harness, "first"), open_source(harness, "second")
     results = [first.read([split]) for split in harness.splits(first.engine.descriptor.vertex)]
@@ -114,7 +114,7 @@ def test_many_files_are_read_by_the_source(harness: Harness) -> None:
     assert jobs(harness) > before
 
 
-def test_a_setting_turns_lazy_rows_off(harness: Harness) -> None:
+def test_lazy_rows_can_be_disabled(harness: Harness) -> None:
     write_files_of_one_row(harness)
     session = harness.plane.sessions.current.newSession()
     session.conf.set(LAZY_READING, "false")

@@ -70,7 +70,7 @@ def test_local_and_hadoop_status_rename_and_delete_are_equal(filesystem: FileSys
     assert sorted(path.name for path in tree.iterdir()) == ["_day=2", "_hidden", "gone"]
 
 
-def test_local_and_hadoop_create_folders_and_delete_empty_ones_alike(filesystem: FileSystem, tree: Path) -> None:
+def test_local_and_hadoop_create_folders_and_delete_empty_ones_equally(filesystem: FileSystem, tree: Path) -> None:
     filesystem.make_folder(str(tree / "x" / "y"))
     filesystem.make_folder(str(tree / "x" / "y"))
     (tree / "x" / "file").touch()

@@ -30,14 +30,14 @@ def test_slices_in_few_partitions_keep_their_order(
 def test_rows_of_blocks_and_of_files_keep_their_order(spark: SparkSession, tmp_path: Path) -> None:
     session = engine_session(spark)
 
-    def kept(start: int) -> DataFrame:
+    def in_blocks(start: int) -> DataFrame:
         return session.range(start, start + 4, 1, 2).localCheckpoint()
 
     def in_files(start: int) -> DataFrame:
         session.range(start, start + 4, 1, 1).write.parquet(str(tmp_path / str(start)))
         return session.read.parquet(str(tmp_path / str(start)))
 
-    rows = in_order([in_files(0), kept(4), in_files(8), kept(12)])
+    rows = in_order([in_files(0), in_blocks(4), in_files(8), in_blocks(12)])
 
     assert [row.id for row in rows.collect()] == [*range(16)]
     assert rows.columns == ["id"]

@@ -51,7 +51,7 @@ def test_a_slice_contains_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 3, 128])
-def test_rows_and_the_control_plane_agree_on_key_groups_and_their_owners(rows: DataFrame, parallelism: int) -> None:
+def test_rows_and_the_control_plane_agree_on_key_groups_and_owners(rows: DataFrame, parallelism: int) -> None:
     hashed = rows.select(F.hash("name", "number"), GROUPS.of_row(), GROUPS.owner(parallelism)).distinct().collect()
 
     for key_hash, group, subtask in hashed:
@@ -71,7 +71,7 @@ def test_a_slice_is_read_without_other_partitions(sliced: Sliced) -> None:
     assert sum(partitions) == sliced.materialised.frame.rdd.getNumPartitions()
 
 
-def test_a_range_of_key_groups_keeps_its_owners_rows(rows: DataFrame) -> None:
+def test_a_range_of_key_groups_keeps_only_its_owners_rows(rows: DataFrame) -> None:
     parts = [GROUPS.within(rows, key_groups_of(subtask, 128, 4)).count() for subtask in range(4)]
 
     assert sum(parts) == 1000

@@ -1,4 +1,4 @@
-"""Tests that CHAR(n) and VARCHAR(n) are strings in any declared columns, at any depth."""
+"""Tests that CHAR(n) and VARCHAR(n) are strings in all declared columns, at any nesting depth."""
 
 from __future__ import annotations
 

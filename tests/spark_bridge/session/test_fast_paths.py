@@ -1,4 +1,4 @@
-"""Tests that fast paths are on by default, can be turned off in the session, and lead to the same state."""
+"""Tests that fast paths are enabled by default, can be disabled in the session, and lead to the same state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def session(spark: SparkSession) -> SparkSession:
     return spark.newSession()
 
 
-def test_fast_paths_are_on_by_default(session: SparkSession) -> None:
+def test_fast_paths_are_enabled_by_default(session: SparkSession) -> None:
     assert FastPaths.of(session) == FastPaths(
         local_recovery=True, background_merges=True, warm_up=True, lazy_reading=True
     )
@@ -34,13 +34,13 @@ def test_fast_paths_are_on_by_default(session: SparkSession) -> None:
         (LAZY_READING, FastPaths(lazy_reading=False)),
     ],
 )
-def test_each_fast_path_is_turned_off_by_a_setting(session: SparkSession, setting: str, left: FastPaths) -> None:
+def test_each_fast_path_can_be_disabled_by_a_setting(session: SparkSession, setting: str, left: FastPaths) -> None:
     session.conf.set(setting, "False")
 
     assert FastPaths.of(session) == left
 
 
-def test_a_setting_that_is_no_boolean_is_refused_before_a_job_runs(session: SparkSession) -> None:
+def test_a_non_boolean_setting_is_refused_before_a_job_runs(session: SparkSession) -> None:
     session.conf.set(LOCAL_RECOVERY, "of")
 
     with pytest.raises(SessionError, match=r"^spark\.flykka\.localRecovery is 'of': it must be true or false$"):

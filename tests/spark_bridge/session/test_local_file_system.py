@@ -52,7 +52,7 @@ def test_permissions_are_set_as_requested(hadoop: Hadoop, tmp_path: Path, octal:
     assert mode(tmp_path / "file") == int(octal, 8)
 
 
-def test_jobs_use_our_file_system_with_hadoops_permissions(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_jobs_use_flykkas_file_system_with_hadoops_permissions(hadoop: Hadoop, tmp_path: Path) -> None:
     ours = hadoop.local_file_system()
     theirs = getattr(hadoop._jvm, "org.apache.hadoop.fs.LocalFileSystem")()
     theirs.initialize(ours.getUri(), hadoop.configuration)

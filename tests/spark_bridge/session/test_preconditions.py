@@ -1,5 +1,5 @@
-"""Tests that the requirements of a Spark session are checked before it starts, and missing ones are reported with a
-remedy.
+"""Tests that the requirements of a Spark session are checked before it starts, and that missing requirements are
+reported with a remedy.
 """
 
 from __future__ import annotations
@@ -116,6 +116,6 @@ def test_an_unsupported_pyspark_version_is_refused(installed: str) -> None:
     assert requirement.replace(">", " >") in (ROOT / "setup.cfg").read_text()
 
 
-def test_each_patch_of_the_supported_pyspark_is_accepted() -> None:
+def test_every_patch_version_of_the_supported_pyspark_is_accepted() -> None:
     for installed in ("4.3.0", "4.3.12", "4.3.1.dev0"):
         check_version(installed)

@@ -15,7 +15,7 @@ from flykka.spark_bridge.session import python_daemon
 
 
 def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the process id, and the number of threads that watch the attempt."""
+    """Yield the process id, and the number of threads that watch the attempt."""
     assert sum(batch.num_rows for batch in batches) == 1
     number = sum(thread.name == "attempt watch" for thread in threading.enumerate())
     yield pa.RecordBatch.from_pydict({"process": [os.getpid()], "watches": [number]})

@@ -1,4 +1,6 @@
-"""Tests that the clause of temporal joins is cut out of a text in place; one with a constant is left to Spark."""
+"""Tests that the clause of temporal joins is cut out of a text in place, and that a clause with a constant is left to
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def test_other_text_is_unchanged(text: str) -> None:
         ),
     ],
 )
-def test_a_clause_of_another_form_is_refused_at_its_position(text: str, why: str, position: Position) -> None:
+def test_a_clause_in_another_form_is_refused_at_its_position(text: str, why: str, position: Position) -> None:
     with pytest.raises(SqlTextError, match=re.escape(why)) as refused:
         without_as_of(text)
 

@@ -12,7 +12,7 @@ SCRIPT = "CREATE TABLE t (a INT) -- it's here; no statement\nUSING json;\nSELECT
 
 
 @pytest.mark.parametrize("script", [MARK + SCRIPT, SCRIPT.replace("\n", "\r\n"), MARK + SCRIPT.replace("\n", "\r\n")])
-def test_a_script_of_a_windows_editor_has_the_same_statements_and_positions(script: str) -> None:
+def test_a_script_with_windows_line_ends_has_the_same_statements_and_positions(script: str) -> None:
     parsed = statements(script)
 
     assert [each.position for each in parsed] == [each.position for each in statements(SCRIPT)]

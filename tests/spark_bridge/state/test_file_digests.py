@@ -1,4 +1,4 @@
-"""Tests digests of the files that Spark has written, and the syncs that make them durable."""
+"""Tests digests of the files that Spark has written, and the syncs that make the files durable."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_files_are_synced_before_the_folders_that_name_them(spark: SparkSession,
     )
 
 
-def test_no_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_file_is_synced_if_syncing_is_disabled(spark: SparkSession, tmp_path: Path) -> None:
     folder, files = write_range_files(spark, tmp_path / "rows")
 
     with watched_syncs() as syncs:

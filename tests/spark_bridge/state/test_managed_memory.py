@@ -26,13 +26,13 @@ def test_counted_memory_never_exceeds_the_budget() -> None:
     assert (memory.reserve(B, 60), memory.used_bytes) == (True, 60)
 
 
-def test_a_segment_counts_once() -> None:
+def test_a_segment_is_counted_only_once() -> None:
     memory = ManagedMemory(100)
 
     assert (memory.reserve(A, 60), memory.reserve(A, 30), memory.used_bytes) == (True, True, 60)
 
 
-def test_all_state_may_be_in_memory_without_a_budget() -> None:
+def test_without_a_budget_all_state_may_be_in_memory() -> None:
     assert ManagedMemory().reserve(A, 1 << 50)
     assert ManagedMemory().has_room_for(1 << 50)
 

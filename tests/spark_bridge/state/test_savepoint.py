@@ -1,4 +1,4 @@
-"""Tests that staged sink files are copied into a savepoint and out of it again; the savepoint is not changed."""
+"""Tests that staged sink files are copied into a savepoint and out of it again, without changes to the savepoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pending_file(tmp_path: Path) -> PendingFile:
 
 @pytest.fixture
 def staged_batch(tmp_path: Path) -> StagedBatch:
-    """A folder of rows that waits for its function call."""
+    """A folder of rows that wait for the function call."""
     folder = tmp_path / "staged" / "0-1"
     folder.mkdir(parents=True)
     (folder / "part-0.parquet").write_bytes(b"rows")
@@ -52,7 +52,7 @@ def local(path: str) -> Path:
     return Path(path.removeprefix("file:"))
 
 
-def test_staged_files_are_copied_into_the_savepoint_and_stay(
+def test_staged_files_are_copied_into_the_savepoint_and_stay_staged(
     filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     folder = f"file:{tmp_path}/savepoint/sink"
@@ -91,7 +91,7 @@ def test_a_job_starts_with_copies_like_its_own_staged_files(
     assert contents_of_files(tmp_path / "savepoint") == before
 
 
-def test_a_file_published_meanwhile_is_not_published_again(
+def test_a_file_published_after_the_savepoint_is_not_published_again(
     filesystem: FileSystem, pending_file: PendingFile, tmp_path: Path
 ) -> None:
     kept = into_savepoint(filesystem, [pending_file], f"file:{tmp_path}/savepoint/sink")
@@ -136,7 +136,7 @@ def test_an_error_names_a_file_that_cannot_be_copied(
 
 
 @pytest.mark.slow
-def test_a_function_receives_a_savepoints_rows_under_their_id_without_changing_it(
+def test_a_function_receives_a_savepoints_rows_under_their_checkpoint_id(
     spark: SparkSession, filesystem: FileSystem, tmp_path: Path
 ) -> None:
     calls: list[tuple[int, list[int]]] = []
@@ -180,7 +180,7 @@ def test_a_file_sink_publishes_a_savepoints_pending_files_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("restarted", [True, False])
-def test_a_job_and_one_started_from_its_savepoint_do_not_interfere(
+def test_a_job_and_another_started_from_its_savepoint_do_not_interfere(
     spark: SparkSession, filesystem: FileSystem, tmp_path: Path, restarted: bool
 ) -> None:
     sink = FileSink.parquet(str(tmp_path / "output"))

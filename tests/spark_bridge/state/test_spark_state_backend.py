@@ -18,7 +18,7 @@ from tests.spark_bridge.harness import Harness
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_pieces_of_a_state_are_read_by_one_job_each_time(harness: Harness, spark: SparkSession) -> None:
+def test_segments_of_a_state_are_read_by_one_job_per_load(harness: Harness, spark: SparkSession) -> None:
     windows = harness.begin(harness.vertex("windows", harness.windows(), harness.sink()))
     backend = backend_of(windows.engine)
     handles = [write_three_rows(backend, harness.plane.session, f"{piece}") for piece in range(4)]
@@ -33,7 +33,6 @@ def test_pieces_of_a_state_are_read_by_one_job_each_time(harness: Harness, spark
 
 
 def backend_of(engine: SparkEngine) -> SparkStateBackend:
-    """Return the backend of the windows' state."""
     assert isinstance(engine.head, KeyedOperator)
     backend = engine.head.stores[""].backend
     assert isinstance(backend, SparkStateBackend)

@@ -1,4 +1,4 @@
-"""Tests that Spark distributes units exactly as long as a job holds them."""
+"""Tests that Spark distributes units exactly as long as a job uses them."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def test_workers_with_different_paths_are_different_processes(spark: SparkSessio
     def worker(_: Iterable[int]) -> Iterator[str | None]:
         yield os.environ.get("FLYKKA_PYTHON_PATH")
 
-    def seen() -> list[str | None]:
+    def files_in_workers() -> list[str | None]:
         return spark.sparkContext.parallelize([1], 1).mapPartitions(worker).collect()
 
-    before = seen()
+    before = files_in_workers()
     put_on_path(spark.sparkContext, [unit])
     try:
-        with_unit = seen()
+        with_unit = files_in_workers()
     finally:
         take_off_path(spark.sparkContext, [unit])
 
-    assert before == seen() == [None]
+    assert before == files_in_workers() == [None]
     assert with_unit != [None]

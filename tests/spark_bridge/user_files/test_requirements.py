@@ -1,4 +1,6 @@
-"""Tests that requirements are installed from a folder of packages, and that unavailable ones are reported by name."""
+"""Tests that requirements are installed from a folder of packages, and that unavailable requirements are reported by
+name.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def test_an_invalid_requirement_line_is_shown(tmp_path: Path) -> None:
         install(required(tmp_path, "tides=1=2"), tmp_path / "wheels", tmp_path / "installed", CALL)
 
 
-def test_an_empty_requirements_file_gives_an_empty_folder(tmp_path: Path) -> None:
+def test_an_empty_requirements_file_yields_an_empty_folder(tmp_path: Path) -> None:
     install(required(tmp_path, "# none yet"), None, tmp_path / "installed", CALL)
 
     assert list((tmp_path / "installed").iterdir()) == []

@@ -38,7 +38,7 @@ def test_a_unit_is_named_by_its_content_and_label(staged_files: StagedFiles) -> 
     assert add_text(staged_files, "two") != unit
 
 
-def test_a_folder_is_another_unit_if_a_file_changed_or_was_renamed(staged_files: StagedFiles) -> None:
+def test_a_changed_or_renamed_file_makes_a_folder_a_different_unit(staged_files: StagedFiles) -> None:
     unit = add_folder(staged_files, a="1", b="2")
 
     assert add_folder(staged_files, a="1", b="2") == unit
@@ -59,7 +59,7 @@ def test_a_unit_exists_until_its_last_use_is_released(staged_files: StagedFiles)
     assert not archive.exists()
 
 
-def test_a_folder_is_packed_recursively_and_a_file_is_not_packed(staged_files: StagedFiles) -> None:
+def test_folders_are_packed_recursively_and_files_are_not_packed(staged_files: StagedFiles) -> None:
     archive = staged_files.archive(add_folder(staged_files, a="1"))
 
     assert archive is not None

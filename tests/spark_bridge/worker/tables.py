@@ -1,4 +1,4 @@
-"""State rows for tests, with so few positions that keys share them."""
+"""State rows for tests, with so few positions that several keys share each position."""
 
 from __future__ import annotations
 

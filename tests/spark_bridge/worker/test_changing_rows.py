@@ -19,7 +19,6 @@ class Kept:
         self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def batch(self, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return the rows that a batch emits."""
         table = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
         keys = list(self._function.keys)
         keys_of_batch = dict.fromkeys(tuple(row[key] for key in keys) for row in table.select(keys).to_pylist())

@@ -66,7 +66,7 @@ def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
 
 
 def one_by_one(batches: list[list[Row]]) -> list[Row]:
-    """Return the rows that remain if they arrive one by one."""
+    """Return the rows that remain if the rows arrive one by one."""
     last: dict[int, int] = {}
     kept: list[Row] = []
     for key, at in (row for batch in batches for row in batch):
@@ -81,7 +81,7 @@ BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), mi
 
 
 @given(BATCHES)
-def test_rows_are_deduplicated_as_if_they_came_one_by_one(batches: list[list[Row]]) -> None:
+def test_rows_are_deduplicated_as_if_they_arrived_one_by_one(batches: list[list[Row]]) -> None:
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
 
     for batch in batches:
@@ -91,7 +91,7 @@ def test_rows_are_deduplicated_as_if_they_came_one_by_one(batches: list[list[Row
 
 
 @given(BATCHES)
-def test_expired_keys_are_not_needed_in_event_time_order(batches: list[list[Row]]) -> None:
+def test_expired_keys_are_not_needed_if_rows_are_in_event_time_order(batches: list[list[Row]]) -> None:
     rows = sorted((row for batch in batches for row in batch), key=lambda row: row[1] or 0)
     sizes = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
@@ -99,7 +99,7 @@ def test_expired_keys_are_not_needed_in_event_time_order(batches: list[list[Row]
     watermark_ms = WATERMARK_MIN
     for start, end in pairwise(sizes):
         kept.process(rows[start:end], within(watermark_ms))
-        # The next rows may have the same time as the last.
+        # The next rows may have the same time as the last row.
         watermark_ms = (rows[end - 1][1] or 0) - 1
         forget = ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
         state = pa.table({"key": list(kept.values), SEEN_AT: pa.array(list(kept.values.values()), MICROS)})

@@ -13,14 +13,14 @@ ROW = pa.schema([("key", pa.string()), ("price", pa.float64()), ("id", pa.int64(
 
 
 class Kept:
-    """State in the operator's form: a row for each key of the batch."""
+    """State in the operator's form: one row for each key of the batch."""
 
     def __init__(self, function: FirstRows) -> None:
         self._function = function
         self._lists: dict[str, Any] = {}
 
     def batch(self, *rows: tuple[str, float | None, int]) -> list[tuple[int, int]]:
-        """Return the ids that a batch emits, with their numbers."""
+        """Return the ids that a batch emits, with their ranks."""
         keys = list(dict.fromkeys(row[0] for row in rows))
         lists = pa.array([self._lists.get(key) for key in keys], pa.list_(pa.struct(list(ROW))))
         state = pa.table({"key": pa.array(keys, pa.string()), FIRST_ROWS: lists})
@@ -46,7 +46,7 @@ def test_a_row_is_emitted_with_each_rank_it_takes() -> None:
     assert first.batch(("a", 1.0, 6), ("b", 1.0, 7)) == [(7, 2)]
 
 
-def test_the_earliest_of_equal_rows_stay() -> None:
+def test_the_earliest_of_equal_rows_are_kept() -> None:
     first = first_rows(1)
 
     assert first.batch(("a", 5.0, 1), ("a", 5.0, 2)) == [(1, 1)]

@@ -67,7 +67,7 @@ def test_a_frame_round_trips(kind: pa.DataType, values: list[Any], nulls: str) -
 
 @pytest.mark.parametrize("nulls", WITH_NULLS)
 @pytest.mark.parametrize(("kind", "values"), CASES)
-def test_a_frame_may_contain_values_of_another(kind: pa.DataType, values: list[Any], nulls: str) -> None:
+def test_a_frame_may_contain_values_of_another_frame(kind: pa.DataType, values: list[Any], nulls: str) -> None:
     table = column(kind, WITH_NULLS[nulls](values))
 
     frame = pd.DataFrame({"value": pd.Series(frame_of(table)["value"].tolist(), dtype=object)})
@@ -95,7 +95,7 @@ def test_times_are_in_utc_in_any_session_time_zone(zone: str) -> None:
 
 @pytest.mark.parametrize("values", [[float(BIG), np.nan], [np.nan, -(2.0**53)]])
 @pytest.mark.parametrize("dtype", ["float64", "Float64", "double[pyarrow]"])
-def test_inexact_floats_for_whole_numbers_are_refused(values: list[float], dtype: Any) -> None:
+def test_inexact_floats_for_integers_are_refused(values: list[float], dtype: Any) -> None:
     frame = pd.DataFrame({"value": pd.Series(values).astype(dtype)})
 
     with pytest.raises(

@@ -30,7 +30,7 @@ _events: list[str] = []
 
 
 class Numbers(ProcessFunction, CheckpointedFunction):
-    """Numbers rows; the number of rows so far is its state."""
+    """Numbers rows; the number of rows so far is the state."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
@@ -53,7 +53,7 @@ class Numbers(ProcessFunction, CheckpointedFunction):
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls of the function; no function is open yet."""
+    """The calls of the function; no function is open at first."""
     monkeypatch.setattr(function_spec, "_opened", {})
     _events.clear()
     return _events
@@ -75,7 +75,7 @@ def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
 
 
 def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
-    """Return the number of one row, and the state after it."""
+    """Return the number assigned to one row, and the state after it."""
     with function.running(ProcessFunctionRunner) as runner:
         emitted = runner.process([{"divisor": divisor}], None, watermark_ms=0, processing_time_ms=0)
     return emitted.rows[0]["n"], runner.lists
@@ -134,7 +134,7 @@ def test_a_function_without_operator_state_keeps_its_copy(events: list[str]) -> 
 
 
 class Measured(ProcessFunction):
-    """Has a metric of each kind, and uses only the gauge."""
+    """Has a metric of each type, and uses only the gauge."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         metrics = runtime_context.get_metrics_group()

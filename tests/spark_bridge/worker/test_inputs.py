@@ -1,4 +1,4 @@
-"""Tests rows of two inputs in one batch: each with its own columns and event time, in arrival order."""
+"""Tests rows of two inputs in one batch: each row with its own columns and event time, in arrival order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_broadcast_rows_come_first_and_have_no_key() -> None:
     assert read.slots(np.array([7, 0, 8, 0])) == [NO_SLOT, NO_SLOT, 7, 8]
 
 
-def test_a_batch_may_have_rows_of_one_input_only() -> None:
+def test_a_batch_may_contain_rows_of_only_one_input() -> None:
     both = TwoInputs(inputs=(FIRST, SECOND))
 
     assert both.read(table_of_inputs((1, 1), (1, 2))).rows == [{"id": "1"}, {"id": "2"}]
@@ -71,7 +71,7 @@ def test_a_batch_may_have_rows_of_one_input_only() -> None:
     assert both.read(table_of_inputs()).rows == []
 
 
-def test_rows_of_inputs_without_event_time_have_none() -> None:
+def test_rows_of_inputs_without_event_time_have_no_timestamp() -> None:
     assert TwoInputs(inputs=(SECOND, SECOND)).columns == ("__input", "__1_id", "__2_id")
     read = TwoInputs(inputs=(OneInput(columns=("id",), event_time=None), SECOND)).read(table_of_inputs((0, 1), (1, 2)))
 

@@ -18,7 +18,7 @@ NAN = float("nan")
 NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 
 
-def merged(
+def merged_part(
     function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any], wrapping: frozenset[str] = frozenset()
 ) -> Any:
     """Return the stored part of a single key after merging these parts."""
@@ -56,7 +56,7 @@ def merged(
 def test_parts_are_merged_by_their_functions(
     function: str, data_type: pa.DataType, kept: Any, new: list[Any], wanted: Any
 ) -> None:
-    result = merged(PartFunction(function), data_type, kept, new)
+    result = merged_part(PartFunction(function), data_type, kept, new)
 
     assert result == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(result))
 
@@ -64,7 +64,7 @@ def test_parts_are_merged_by_their_functions(
 @pytest.mark.parametrize("new", [[1], [1, 1]], ids=["one row", "two rows"])
 def test_an_overflowing_sum_is_an_error(new: list[int]) -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
-        merged(PartFunction.SUM, pa.int64(), 2**63 - 1, new)
+        merged_part(PartFunction.SUM, pa.int64(), 2**63 - 1, new)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_an_overflowing_sum_is_an_error(new: list[int]) -> None:
 def test_a_sum_that_overflows_only_temporarily_is_exact(data_type: pa.DataType, greatest: Any) -> None:
     least = greatest.copy_negate() if isinstance(greatest, Decimal) else -greatest
 
-    assert merged(PartFunction.SUM, data_type, least, [greatest, 1]) == 1
-    assert merged(PartFunction.SUM, data_type, 2, [greatest, -2, greatest, least]) == greatest
+    assert merged_part(PartFunction.SUM, data_type, least, [greatest, 1]) == 1
+    assert merged_part(PartFunction.SUM, data_type, 2, [greatest, -2, greatest, least]) == greatest
 
 
-def test_a_sum_that_wraps_keeps_its_lowest_bits() -> None:
-    assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1, 2**63 - 1], frozenset({"part"})) == -1
-    assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1], frozenset({"part"})) == -(2**63)
+def test_a_wrapping_sum_keeps_its_lowest_bits() -> None:
+    assert merged_part(PartFunction.SUM, pa.int64(), 2**63 - 1, [1, 2**63 - 1], frozenset({"part"})) == -1
+    assert merged_part(PartFunction.SUM, pa.int64(), 2**63 - 1, [1], frozenset({"part"})) == -(2**63)
 
 
 def test_an_overflowing_sum_of_one_batch_is_an_error() -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
-        merged(PartFunction.SUM, pa.int64(), None, [2**63 - 1, 1])
+        merged_part(PartFunction.SUM, pa.int64(), None, [2**63 - 1, 1])

@@ -27,7 +27,7 @@ class Keeping:
         self.changed: list[int] = []
 
     def process(self, rows: list[tuple[int, Any, int]]) -> list[dict[str, Any]]:
-        """Process a batch of keys, values and places, and return the emitted rows."""
+        """Process a batch of keys, values and positions, and return the emitted rows."""
         keys = pa.array([key for key, _, _ in rows], pa.int64())
         values = pa.array([value for _, value, _ in rows], self.schema.field("value").type)
         places = pa.array([place for _, _, place in rows], pa.int64())
@@ -106,7 +106,7 @@ def test_a_function_receives_its_last_result_and_the_next_row() -> None:
     ],
     ids=["None", "too few columns", "another type"],
 )
-def test_a_value_that_is_no_row_is_refused(function: Any, text: str) -> None:
+def test_a_value_that_is_not_a_row_is_refused_by_reduce(function: Any, text: str) -> None:
     keeping = reducing(function)
 
     with pytest.raises(FunctionOutputError, match=text):

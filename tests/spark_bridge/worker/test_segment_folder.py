@@ -1,4 +1,4 @@
-"""Tests the segment folder, with executors on several machines or sharing one."""
+"""Tests the segment folder, with executors on several machines or on one machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = state_rows({(1, ""): 10}, 1)
 
 @pytest.fixture
 def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
-    """Returns a function that switches to an executor and returns its folder."""
+    """Return a function that switches to an executor and returns its folder."""
 
     def go(executor: str) -> Path:
         monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
@@ -75,7 +75,9 @@ def test_a_segment_gets_its_final_name_once_it_is_shared(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Return a rename before which another batch drops segments that it does not read; record the shared files then."""
+    """Return a rename before which another batch drops segments that it does not read, and record the shared files at
+    that moment.
+    """
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])

@@ -1,4 +1,4 @@
-"""Tests that segments hold the newest row of each key and find it, although keys share positions."""
+"""Tests that segments contain the newest row of each key and find it, although several keys share positions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampl
 TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
-def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
+def values_after(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
     """Return the values of all keys after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
@@ -49,7 +49,7 @@ def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes runs three rows long, so that a segment has several."""
+    """Makes runs three rows long, so that a segment has several runs."""
     monkeypatch.setattr(segment_file, "RUN_ROWS", 3)
 
 
@@ -64,15 +64,15 @@ def test_a_merge_keeps_the_newest_row_of_each_key(versions: list[dict[Key, int |
 
         kept, without_deleted = list(merged(segments)), list(merged(segments, drops_deleted=True))
 
-    assert totals(kept) == known(versions)
-    assert totals(without_deleted) == {key: total for key, total in known(versions).items() if total is not None}
+    assert totals(kept) == values_after(versions)
+    assert totals(without_deleted) == {key: total for key, total in values_after(versions).items() if total is not None}
 
 
 @given(versions=st.lists(TOTALS, min_size=1, max_size=4))
 def test_rows_in_any_order_are_ranked_by_version(versions: list[dict[Key, int | None]]) -> None:
     newest_first = [state_rows(version, number) for number, version in enumerate(versions)][::-1]
 
-    assert totals([newest(pa.concat_tables(newest_first))]) == known(versions)
+    assert totals([newest(pa.concat_tables(newest_first))]) == values_after(versions)
 
 
 @given(versions=st.lists(TOTALS, max_size=4), wanted=st.lists(KEYS, min_size=1))
@@ -90,7 +90,7 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
 
     keys = [key_of(row) for row in batch.keys.to_pylist()]
     assert sorted(keys, key=repr) == sorted(set(wanted), key=repr)
-    assert rows.column("total").to_pylist() == [known(versions).get(key) for key in keys]
+    assert rows.column("total").to_pylist() == [values_after(versions).get(key) for key in keys]
 
 
 @given(wanted=st.lists(KEYS, min_size=1))
@@ -131,7 +131,7 @@ def test_a_partly_written_segment_is_not_visible(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> tuple[str, FileDigest]:
+def save_segment(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> tuple[str, FileDigest]:
     """Save a segment, and return its folder and its file."""
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
     segments = SegmentFolder(name="state")
@@ -144,26 +144,26 @@ def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> 
     return address, FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=row["digest"])
 
 
-def test_a_saved_file_is_synced_before_its_folders_and_all_before_it_is_reported(
+def test_a_saved_file_is_synced_before_its_folders_and_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with watched_syncs() as syncs:
-        address, file = saved(tmp_path, monkeypatch, within=f"{tmp_path}/job")
+        address, file = save_segment(tmp_path, monkeypatch, within=f"{tmp_path}/job")
 
     assert syncs.paths == [f"{address}/{file.name}", address, f"{tmp_path}/job/shared", f"{tmp_path}/job"]
     assert file == sealed(f"{address}/{file.name}", file.name, sync=False)
 
 
-def test_a_saved_file_is_not_synced_when_the_setting_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_file_is_not_synced_if_syncing_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with watched_syncs() as syncs:
-        saved(tmp_path, monkeypatch, within=None)
+        save_segment(tmp_path, monkeypatch, within=None)
 
     assert syncs.paths == []
 
 
 @pytest.mark.parametrize("scheme", ["", "memory://"])
 def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
-    address, file = saved(tmp_path, monkeypatch, within=None)
+    address, file = save_segment(tmp_path, monkeypatch, within=None)
     data = bytearray(Path(address, file.name).read_bytes())
     place, address = data.index(b"PAR1") + 20, f"{scheme}{address}"
     filesystem, folder = url_to_fs(address)

@@ -21,7 +21,7 @@ STATE = pa.schema(
 )
 
 Session = tuple[int, int, int]
-"""The start and the end in ms, and the number of rows."""
+"""The start and the end in ms, and the row count."""
 
 
 class Keys:
@@ -31,7 +31,7 @@ class Keys:
         self._state: dict[int, dict[str, Any]] = {}
 
     def add(self, *rows: tuple[int, int], watermark_ms: int = NO_WATERMARK) -> int:
-        """Add rows of a key and a time in ms, and return the number of those that are too late."""
+        """Add rows of a key and a time in ms, and return how many rows are too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
             wrapping=frozenset(),
@@ -49,13 +49,11 @@ class Keys:
         return [(key, _session(start, end, n)) for key, start, end, n in zip(*rows.to_pydict().values(), strict=True)]
 
     def open(self, key: int) -> list[Session]:
-        """Return the open sessions of a key."""
         state = self._state.get(key)
         lists = () if state is None else (state[name] for name in STATE.names[:3])
         return [_session(*each) for each in zip(*lists, strict=True)]
 
     def next_timer_ms(self, key: int) -> int | None:
-        """Return the timer of a key."""
         timer: int | None = self._state[key][NEXT_EVENT_TIMER]
         return timer
 
@@ -127,7 +125,7 @@ def test_sessions_are_emitted_when_the_watermark_reaches_their_end(keys: Keys) -
     assert keys.fire(60) == [(1, (30, 40, 1)), (3, (50, 60, 1))]
 
 
-def test_rows_of_ended_sessions_are_late_unless_an_open_one_absorbs_them(keys: Keys) -> None:
+def test_rows_of_ended_sessions_are_late_unless_an_open_session_absorbs_them(keys: Keys) -> None:
     keys.add((1, 12))
 
     assert keys.add((1, 5), (1, 0), (2, 0), (2, 9), (3, 0), (4, 11), watermark_ms=20) == 3

@@ -51,7 +51,7 @@ def process(
 
 
 def count_per_key(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Count the rows of each key, in columns of another order."""
+    """Count the rows of each key, and return the columns in a different order."""
     new = rows.group_by("shop").aggregate([("text", "count"), ("text", "max")])
     new = new.take(pc.index_in(state["shop"], value_set=new["shop"]))
     n = pc.add(pc.fill_null(state["n"], 0), new["text_count"])
@@ -100,14 +100,14 @@ def test_omitted_keys_are_unchanged_and_null_states_are_deleted() -> None:
     assert processed.state["n"].to_pylist() == [5, None]
 
 
-def test_pandas_frames_keep_whole_numbers_in_both_directions() -> None:
+def test_pandas_frames_keep_integers_in_both_directions() -> None:
     large = 2**60 + 1
 
-    def kept(rows: Any, state: Any) -> tuple[Any, Any]:
+    def count_rows(rows: Any, state: Any) -> tuple[Any, Any]:
         assert str(state["n"].dtype) == "Int64"
         return rows[["user"]].assign(n=1), state.assign(n=state["n"] + 1)
 
-    processed = process(kept, frames=Frames.PANDAS, counts=(large, None, 6))
+    processed = process(count_rows, frames=Frames.PANDAS, counts=(large, None, 6))
 
     assert processed.state["n"].to_pylist() == [large + 1, None, 7]
     assert processed.rows.schema == OUTPUT
@@ -155,7 +155,7 @@ TIMED = pa.schema([("n", pa.int64()), ("due", pa.timestamp("us", "UTC")), (NEXT_
 
 
 def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms: int) -> Processed:
-    """Fire timers of keys 0, 1, ...; the counts are tens."""
+    """Fire timers of keys 0, 1, ...; the counts are multiples of ten."""
     keys = pa.array(range(len(timers_us)), pa.int64())
     next_ms = pa.array([None if timer is None else -(-timer // 1000) for timer in timers_us], pa.int64())
     timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)

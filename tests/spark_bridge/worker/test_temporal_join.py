@@ -1,4 +1,4 @@
-"""Tests that a row is joined with the version of its key at its time, for any order of rows and watermarks."""
+"""Tests that a row is joined with the version of its key at the row's time, for any order of rows and watermarks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ class Join:
             self._take(batch, fire.process(batch, self._of(batch)))
 
     def versions(self, key: int) -> list[str]:
-        """Return the stored versions of a key."""
         rates = self.state.get(key, {}).get("right") or []
         assert isinstance(rates, list)
         return [each["rate"] for each in rates]
@@ -138,7 +137,7 @@ def rates_met(rows: list[Order | Rate]) -> list[Met]:
     for order in (row for row in rows if isinstance(row, Order)):
         held = [r for r in rows if isinstance(r, Rate) and r.key == order.key is not None and r.since <= order.at]
         held = [rate for rate in held if rate.kind != "-U"]
-        # The last one of the latest time.
+        # Of the latest versions at this time, the last one matches.
         last = max(enumerate(held), key=lambda each: (each[1].since, each[0]), default=(0, None))[1]
         met.append((order.id, None if last is None or last.kind == "-D" else last.rate))
     return sorted(met, key=str)
@@ -158,7 +157,7 @@ ROWS = st.lists(
 def test_each_row_in_time_matches_the_version_at_its_time(
     rows: list[Order | Rate], cuts: list[int], shuffled: bool
 ) -> None:
-    # In the order of their milliseconds no row is late, however the batches are cut.
+    # Sorted by their milliseconds, no row is late, however the batches are cut.
     rows = sorted(rows, key=_ms) if not shuffled else rows
     join = Join()
 

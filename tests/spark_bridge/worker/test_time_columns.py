@@ -1,4 +1,4 @@
-"""Tests time columns: in UTC in any time zone of the session, and converted to numbers like single times."""
+"""Tests time columns: in UTC in any time zone of the session, and converted to integers like single times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = [
     datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 58, tzinfo=UTC),
-    # 01:30 in New York: in summer time, and again an hour later.
+    # 01:30 in New York, in summer time, and again one hour later.
     datetime(2026, 11, 1, 5, 30, tzinfo=UTC),
     datetime(2026, 11, 1, 6, 30, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -25,7 +25,7 @@ TIMES = [
 
 
 def column(zone: str, values: list[Any], shape: pa.DataType = MICROS) -> pa.Array:
-    """Return values of a type with UTC times, as Spark sends them in a session of this zone."""
+    """Return values of a type with UTC times, as Spark sends them in a session in this zone."""
     return pa.array(values, shape).cast(_in(zone, shape))
 
 
@@ -78,7 +78,7 @@ def test_rows_have_times_in_utc(zone: str, shape: pa.DataType, values: list[Any]
         assert first.utcoffset() == time_of_micros(0).utcoffset()
 
 
-def test_times_without_a_zone_stay_as_they_are() -> None:
+def test_times_without_a_zone_are_unchanged() -> None:
     rows = pa.table({"at": pa.array([0], pa.timestamp("us")), "id": [1]})
 
     assert as_held(rows) is rows
@@ -86,7 +86,7 @@ def test_times_without_a_zone_stay_as_they_are() -> None:
 
 def test_a_nullable_struct_may_have_non_nullable_fields() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
-    # Spark sends a null struct with nulls in its fields.
+    # Spark sends a null struct with nulls in the fields.
     nulls = pa.Array.from_buffers(inner, 1, [pa.py_buffer(b"\0")], children=[pa.nulls(1, pa.int64())])
     rows = pa.table({"s": nulls})
 
@@ -99,7 +99,7 @@ def test_a_nullable_struct_may_have_non_nullable_fields() -> None:
         rows.cast(rows.schema)
 
 
-def test_all_parts_of_stored_rows_are_nullable_except_map_keys() -> None:
+def test_all_fields_of_stored_rows_are_nullable_except_map_keys() -> None:
     strict = pa.field("element", pa.int64(), nullable=False)
     schema = held_schema(pa.schema([pa.field("l", pa.list_(strict)), pa.field("m", pa.map_(pa.string(), strict))]))
 

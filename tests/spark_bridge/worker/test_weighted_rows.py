@@ -1,4 +1,4 @@
-"""After any batches the sum of the changes of a result is the result of the sum of the changes."""
+"""Tests that after any batches the sum of the changes of a join's result equals the join of the summed changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, J
 from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges, WeightedFunction
 
 Row = tuple[int | None, int, int | None, float | None]
-"""The key, the side, a column of the left side and one of the right one."""
+"""The key, the side, a column of the left side, and a column of the right side."""
 
 SCHEMA = pa.schema(
     [
@@ -42,7 +42,7 @@ right_rows = st.tuples(keys, st.just(1), st.none(), st.sampled_from([None, 0.0, 
 
 @st.composite
 def histories(draw: Callable[..., Any]) -> list[list[tuple[Row, int]]]:
-    """Batches of weighted rows, of which no row is ever there less than zero times."""
+    """Draw batches of weighted rows, in which the total weight of a row is never negative."""
     content = Counter[Row]()
     batches = []
     for _ in range(draw(st.integers(1, 5))):
@@ -65,7 +65,7 @@ def canonical(row: Row) -> Row:
 
 
 class Worker:
-    """Applies batches to an index on disk, which it merges now and then."""
+    """Applies batches to an index on disk, which is merged now and then."""
 
     def __init__(self, changed: WeightedFunction) -> None:
         self._folder = SegmentFolder(name=uuid4().hex)
@@ -115,7 +115,7 @@ class Worker:
 
     @staticmethod
     def _position(row: Row) -> int:
-        """A position that some keys share, and some rows."""
+        """Return a position that several keys and rows share."""
         key, *others = row
         return ((-1 if key is None else key) % 3) << ROW_BITS | hash(tuple(others)) % 4
 
@@ -125,8 +125,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
 
 
-def joined(content: Counter[Row], kind: JoinKind) -> Counter[tuple[Any, ...]]:
-    """The join of two multisets, computed row by row."""
+def join_of(content: Counter[Row], kind: JoinKind) -> Counter[tuple[Any, ...]]:
+    """Return the join of two multisets, computed row by row."""
     results = Counter[tuple[Any, ...]]()
     lefts = [row for row in content.elements() if row[1] == 0]
     rights = [row for row in content.elements() if row[1] == 1]
@@ -153,7 +153,7 @@ def joined(content: Counter[Row], kind: JoinKind) -> Counter[tuple[Any, ...]]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories(), kind=st.sampled_from(JoinKind))
-def test_the_sum_of_the_changes_of_a_join_is_the_join_of_the_sum(
+def test_the_summed_changes_of_a_join_equal_the_join_of_the_sums(
     history: list[list[tuple[Row, int]]], kind: JoinKind
 ) -> None:
     right = () if kind in (JoinKind.SEMI, JoinKind.ANTI) else ("b",)
@@ -165,13 +165,13 @@ def test_the_sum_of_the_changes_of_a_join_is_the_join_of_the_sum(
         for changed, weight in batch:
             content[changed] += weight
 
-        assert +results == joined(content, kind)
+        assert +results == join_of(content, kind)
         assert not -results
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
-def test_the_rows_of_touched_keys_are_given_before_and_after_a_batch(history: list[list[tuple[Row, int]]]) -> None:
+def test_the_rows_of_touched_keys_are_passed_before_and_after_a_batch(history: list[list[tuple[Row, int]]]) -> None:
     columns = ("side", "a", "b")
     worker = Worker(RowsBeforeAndAfter(columns=columns))
     content = Counter[Row]()

@@ -1,4 +1,6 @@
-"""Drives the state machine of a Task: builders with defaults for its events, and its effects by receiver."""
+"""Drives the state machine of a Task. The builders have defaults for event fields, and effects can be filtered by
+receiver.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="boom")
 
 
 def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int = 0) -> TaskDeploymentDescriptor:
-    """A descriptor restored from a checkpoint with so many batches in flight at its inputs and at its outputs."""
+    """Return a descriptor restored from a checkpoint with so many in-flight batches at its inputs and outputs."""
     rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     left = ResultSubpartitionStateHandle(output=0, subpartition=0, subpartitions=1, in_flight=rows)
     state = OperatorSubtaskState(
@@ -115,7 +117,9 @@ def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int
 
 
 class Harness:
-    """Feeds events to a machine, checks its invariants after each, and records the open commands to the engine."""
+    """Feeds events to a machine, checks the machine's invariants after each event, and records unanswered engine
+    commands.
+    """
 
     def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
         self.machine = StreamTask(deployed, TASK)
@@ -133,7 +137,7 @@ class Harness:
         return effects
 
     def take(self, kind: type[C], stage: int | None = None) -> C:
-        """Remove and return the oldest open command of this kind, optionally of one stage."""
+        """Remove and return the oldest unanswered command of this class, optionally of one stage."""
         command = next(
             each for each in self.at_work if isinstance(each, kind) and stage in (None, getattr(each, "stage", None))
         )
@@ -141,15 +145,14 @@ class Harness:
         return command
 
     def answer(self, kind: type[StageCommand], stage: int | None = None, **result: Any) -> list[TaskEffect]:
-        """Complete the oldest command of this kind, optionally of one stage, with this result."""
+        """Complete the oldest command of this class, optionally of one stage, with this result."""
         return self.feed(StageResult(stage=self.take(kind, stage).stage, **result))
 
     def done(self, kind: type[Command]) -> list[TaskEffect]:
-        """Complete the oldest command of this kind without a result."""
+        """Complete the oldest command of this class without a result."""
         return self.feed(WorkDone(command=self.take(kind)))
 
     def refuse(self, kind: type[Command], *, ends_attempt: bool = True) -> list[TaskEffect]:
-        """Fail the oldest command of this kind."""
         return self.feed(WorkFailed(command=self.take(kind), cause=BOOM, ends_attempt=ends_attempt))
 
     def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
@@ -208,7 +211,7 @@ def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) 
 
 
 def durable(checkpoint_id: int) -> tuple[TaskEvent, ...]:
-    """The events of an engine that has prepared the output of the checkpoint and written its state."""
+    """Return the events of an engine that has prepared the checkpoint's output and written its state."""
     return CommitPrepared(checkpoint_id=checkpoint_id), SnapshotWritten(checkpoint_id=checkpoint_id)
 
 
@@ -231,14 +234,13 @@ def to_bridge(effects: list[TaskEffect]) -> list[Message]:
 
 
 def to_job_master(effects: list[TaskEffect]) -> list[Message]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    return [message for message in told if not isinstance(message, ReportTaskMetrics)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    return [message for message in messages if not isinstance(message, ReportTaskMetrics)]
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
-    """The metrics of the last report."""
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    return [message.metrics for message in messages if isinstance(message, ReportTaskMetrics)][-1]
 
 
 def down(effects: list[TaskEffect]) -> list[Buffer]:

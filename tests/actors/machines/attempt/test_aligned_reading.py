@@ -35,7 +35,7 @@ def reader(**vertex: Any) -> Harness:
     return source(watermark_alignment=ALIGNMENT, watermark_delay_ms=0, **vertex)
 
 
-def reported(effects: list[TaskEffect]) -> list[int]:
+def reported_event_times(effects: list[TaskEffect]) -> list[int]:
     return [each.watermark_ms for each in to_job_master(effects) if isinstance(each, ReportedWatermark)]
 
 
@@ -50,14 +50,14 @@ def read(effects: list[TaskEffect]) -> list[str]:
     return [split.split_id for command in commands for split in command.splits]
 
 
-def told(max_watermark_ms: int) -> AlignWatermark:
+def align_watermark(max_watermark_ms: int) -> AlignWatermark:
     return AlignWatermark(attempt=ATTEMPT, max_watermark_ms=max_watermark_ms)
 
 
 def ahead() -> Harness:
-    """A reader that has read up to event time 1,000 with a bound of 500 and two unread splits."""
+    """Return a reader that has read up to event time 1,000 with a bound of 500, and has two unread splits."""
     task = reader()
-    task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b", "c"))
+    task.feed(splits("a"), finished(0, event_time_max=1_001), align_watermark(500), splits("b", "c"))
     return task
 
 
@@ -69,33 +69,33 @@ def test_an_aligned_source_reports_its_event_time_at_start_and_on_change() -> No
     task.feed(splits("a"), finished(0, event_time_max=1_001))
     moved = task.feed(DUE)
 
-    assert (reported(started), timers(started)) == ([WATERMARK_MIN], [100])
-    assert (reported(unchanged), timers(unchanged)) == ([], [100])
-    assert (reported(moved), timers(moved)) == ([1_000], [100])
+    assert (reported_event_times(started), timers(started)) == ([WATERMARK_MIN], [100])
+    assert (reported_event_times(unchanged), timers(unchanged)) == ([], [100])
+    assert (reported_event_times(moved), timers(moved)) == ([1_000], [100])
 
 
-def test_other_sources_report_nothing() -> None:
+def test_a_source_without_an_alignment_group_reports_no_event_time() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, watermark_delay_ms=0))
 
-    assert reported(task.feed(StartTask(), ChainOpened())) == []
+    assert reported_event_times(task.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_source_reads_on_without_a_bound() -> None:
+def test_an_aligned_source_reads_while_it_has_no_bound() -> None:
     task = reader()
     task.feed(splits("a"), finished(0, event_time_max=1_001))
 
     assert read(task.feed(splits("b"))) == ["b"]
 
 
-def test_a_source_too_far_ahead_reads_again_when_its_group_catches_up() -> None:
+def test_a_source_too_far_ahead_resumes_when_its_group_catches_up() -> None:
     task = ahead()
 
     assert read(task.feed(DUE)) == []
-    assert read(task.feed(told(999))) == []
-    assert read(task.feed(told(1_000))) == ["b", "c"]
+    assert read(task.feed(align_watermark(999))) == []
+    assert read(task.feed(align_watermark(1_000))) == ["b", "c"]
 
 
-def test_a_source_that_waits_takes_part_in_checkpoints() -> None:
+def test_a_source_paused_for_alignment_takes_part_in_checkpoints() -> None:
     task = ahead()
 
     effects = task.feed(trigger(1), finished(1))
@@ -103,17 +103,17 @@ def test_a_source_that_waits_takes_part_in_checkpoints() -> None:
     assert [each.checkpoint_id for each in down(effects) if isinstance(each, CheckpointBarrier)] == [1]
 
 
-def test_a_waiting_source_names_the_slowest_source() -> None:
+def test_a_source_paused_for_alignment_names_the_slowest_source() -> None:
     task = ahead()
 
     assert task.machine.explain(task.now).waits_for_group == "g"
-    task.feed(told(1_000))
+    task.feed(align_watermark(1_000))
     assert task.machine.explain(task.now).waits_for_group is None
 
 
-def test_a_source_that_waits_is_not_idle() -> None:
+def test_a_source_paused_for_alignment_is_not_idle() -> None:
     task = reader(idle_timeout_ms=50)
-    task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b"))
+    task.feed(splits("a"), finished(0, event_time_max=1_001), align_watermark(500), splits("b"))
 
     task.now += 1_000
     due = task.feed(IdleDue())
@@ -121,11 +121,11 @@ def test_a_source_that_waits_is_not_idle() -> None:
     assert [each for each in down(due) if isinstance(each, WatermarkStatus)] == []
 
 
-def test_a_source_that_has_read_everything_reports_it_at_once_and_only_once() -> None:
+def test_an_aligned_source_reports_once_that_it_has_read_everything() -> None:
     task = ahead()
 
-    ended = task.feed(told(2_000), finished(1), finished(2), NO_MORE)
+    ended = task.feed(align_watermark(2_000), finished(1), finished(2), NO_MORE)
     after = task.feed(DUE)
 
-    assert reported(ended) == [WATERMARK_MAX]
-    assert (reported(after), timers(after)) == ([], [])
+    assert reported_event_times(ended) == [WATERMARK_MAX]
+    assert (reported_event_times(after), timers(after)) == ([], [])

@@ -1,4 +1,4 @@
-"""Data that a task blocks for a checkpoint, by the mode of the job and by the size limit."""
+"""Data that a task blocks during alignment, by the job's checkpointing mode and by the size limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def running(**changed: object) -> Harness:
     return task
 
 
-def test_exactly_once_reading_stops_at_a_barrier_until_the_snapshot() -> None:
+def test_exactly_once_blocks_a_channel_from_its_barrier_to_the_snapshot() -> None:
     task = running()
     task.arrive(0, barrier(1))
 
@@ -42,7 +42,7 @@ def test_exactly_once_reading_stops_at_a_barrier_until_the_snapshot() -> None:
     assert [type(message) for message in to_bridge(aligned)] == [SnapshotState, ProcessBatch]
 
 
-def test_at_least_once_alignment_blocks_no_data() -> None:
+def test_at_least_once_alignment_blocks_no_channel() -> None:
     task = running(checkpointing_mode=CheckpointingMode.AT_LEAST_ONCE)
     task.arrive(0, barrier(1))
 
@@ -53,7 +53,7 @@ def test_at_least_once_alignment_blocks_no_data() -> None:
     assert [type(message) for message in to_bridge(counted + task.feed(finished(0)))] == [SnapshotState]
 
 
-def test_a_snapshot_reports_its_alignment_time_and_the_data_processed_meanwhile() -> None:
+def test_a_snapshot_reports_alignment_time_and_data_processed_during_alignment() -> None:
     task = running()
     task.arrive(1, batch("before"))
     task.arrive(0, barrier(1))
@@ -90,7 +90,7 @@ def test_a_source_reports_the_delay_of_its_trigger() -> None:
     triggered = trigger(1)
     task.now = triggered.timestamp_ms + 3
 
-    told = to_job_master(task.feed(triggered, finished(0), durable(1)))
+    messages = to_job_master(task.feed(triggered, finished(0), durable(1)))
 
-    [acknowledged] = [message for message in told if isinstance(message, AcknowledgeCheckpoint)]
+    [acknowledged] = [message for message in messages if isinstance(message, AcknowledgeCheckpoint)]
     assert acknowledged.metrics.start_delay_ms == 3

@@ -1,4 +1,4 @@
-"""A task that assigns event times: it derives watermarks from its batches, and incoming ones end there."""
+"""A task that assigns event times: it derives watermarks from its batches, and does not forward incoming watermarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMEOUT_MS = 300
 
 
 def assigner(**vertex: Any) -> Harness:
-    """A running task with one channel and one consumer."""
+    """Return a running task with one channel and one consumer."""
     made = {"watermark_delay_ms": 100, **vertex}
     task = Harness(descriptor(OperatorKind.TIMESTAMPS_AND_WATERMARKS, channels=1, outputs=1, **made))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
@@ -59,7 +59,7 @@ def test_only_the_end_of_event_time_of_incoming_watermarks_is_forwarded() -> Non
     assert down(ended) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_barrier_keeps_its_place_between_rows_and_watermarks() -> None:
+def test_a_barrier_keeps_its_position_between_rows_and_watermarks() -> None:
     task = assigner()
     task.arrive(0, batch("a"), barrier(1), batch("b"))
 
@@ -68,7 +68,7 @@ def test_a_barrier_keeps_its_place_between_rows_and_watermarks() -> None:
     assert [type(each).__name__ for each in down(effects)] == ["Watermark", "CheckpointBarrier", "Watermark"]
 
 
-def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
+def test_decreasing_event_times_fail_the_attempt_if_configured() -> None:
     task = assigner(watermark_delay_ms=0, on_monotony_violation=MonotonyViolationHandler.FAIL)
     task.arrive(0, batch("a"), batch("b"))
     task.feed(StageResult(stage=0, event_time_min=500, event_time_max=1000))
@@ -78,7 +78,7 @@ def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=True)
 
 
-def test_an_assigner_without_rows_for_its_timeout_is_idle() -> None:
+def test_an_assigner_without_rows_during_its_idle_timeout_is_idle() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.now += TIMEOUT_MS
 
@@ -99,7 +99,7 @@ def test_an_assigner_is_not_idle_while_a_batch_is_processed() -> None:
     assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
 
 
-def test_an_idle_task_becomes_active_at_the_end() -> None:
+def test_an_idle_assigner_becomes_active_at_the_end_of_data() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.now += TIMEOUT_MS
     task.feed(IdleDue())
@@ -112,7 +112,7 @@ def test_an_idle_task_becomes_active_at_the_end() -> None:
     assert (down(later), timers(later)) == ([], [])
 
 
-def test_event_time_advances_by_the_clock_after_a_quiet_period() -> None:
+def test_event_time_advances_with_the_clock_after_a_quiet_period() -> None:
     task = assigner(quiet_period_ms=TIMEOUT_MS)
     task.arrive(0, batch("a"))
     task.feed(finished(0, event_time_max=1000))

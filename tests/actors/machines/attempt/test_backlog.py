@@ -1,4 +1,4 @@
-"""The batches that a source's task builds from many small waiting splits."""
+"""The batches that a source task builds from many small waiting splits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = [f"{number}" for number in range(100)]
 
 
 def small(name: str) -> FileBatchSplit:
-    """A split that may be read in one batch with others."""
+    """Return a split that may be read in one batch with others."""
     one = split(name)
     return FileBatchSplit(split_id=one.split_id, rows=0, files=(one,), size_bytes=1_000)
 
@@ -37,7 +37,7 @@ def backlog(*names: str) -> AddSplits:
     return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(map(small, names)))
 
 
-def test_waiting_splits_are_one_batch_with_one_watermark() -> None:
+def test_waiting_splits_are_read_as_one_batch_with_one_watermark() -> None:
     task = source()
 
     started = task.feed(backlog("a", "b", "c"))
@@ -47,7 +47,7 @@ def test_waiting_splits_are_one_batch_with_one_watermark() -> None:
     assert [sent for sent in down(ended) if isinstance(sent, Watermark)] == [Watermark(timestamp_ms=899)]
 
 
-def test_data_that_arrived_during_two_stages_is_the_next_batch() -> None:
+def test_data_that_arrived_during_two_stages_is_read_in_one_batch() -> None:
     task = source()
     task.feed(backlog("a"), backlog("b"), backlog("c"), backlog("d", "e"))
 
@@ -56,7 +56,7 @@ def test_data_that_arrived_during_two_stages_is_the_next_batch() -> None:
     assert started == [ReadSplits(stage=2, splits=(small("c"), small("d"), small("e")))]
 
 
-def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
+def test_a_slow_stage_makes_the_next_batch_smaller() -> None:
     task = source()
     for stage in range(COLD_STAGES):
         task.feed(backlog("cold"), finished(stage))
@@ -70,7 +70,7 @@ def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
     assert len(read.splits) == LIMIT_START // 2 // ReadLimit().cost(small("c"))
 
 
-def test_a_barrier_in_a_backlog_waits_only_for_the_batches_in_progress() -> None:
+def test_a_barrier_waits_only_for_the_batches_in_progress() -> None:
     task = source()
     started = to_bridge(task.feed(backlog("a"), backlog("b"), backlog(*MANY), trigger(1)))
 
@@ -84,7 +84,7 @@ def test_a_barrier_in_a_backlog_waits_only_for_the_batches_in_progress() -> None
     assert [each for _ in range(2) for each in restored.next()] == [small(name) for name in MANY]
 
 
-def test_the_files_that_a_reader_holds_are_reported() -> None:
+def test_the_number_of_unread_files_is_reported() -> None:
     task = source()
     task.feed(backlog("a"), backlog("b"), backlog("c", "d"))
 

@@ -1,4 +1,4 @@
-"""Tasks of a batch job end after their input, keep their results for the readers, and sinks commit at the end."""
+"""Tasks of a batch job end after their input and retain their results for the readers; sinks commit at the end."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def running(deployed: TaskDeploymentDescriptor) -> Harness:
     return task
 
 
-def told(effects: list[TaskEffect]) -> list[ExecutionState]:
+def reported_states(effects: list[TaskEffect]) -> list[ExecutionState]:
     return [each.state.state for each in to_job_master(effects) if isinstance(each, UpdateTaskExecutionState)]
 
 
 def keeps(effects: list[TaskEffect]) -> list[KeepPartitions]:
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    return [message for message in told if isinstance(message, KeepPartitions)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    return [message for message in messages if isinstance(message, KeepPartitions)]
 
 
-def test_a_source_finishes_with_its_data_and_hands_its_results_over() -> None:
+def test_a_source_finishes_after_its_data_and_reports_its_results() -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(splits("a"), finished(0, "a", event_time_max=5_000))
 
@@ -93,7 +93,7 @@ def test_a_source_finishes_with_its_data_and_hands_its_results_over() -> None:
     assert to_bridge(ended) == [CloseChain(cancel=False)]
     assert kept.partitions[0].descriptor.partition_id == OUT
     assert kept.partitions[0].subpartitions == ((batch("a"), *END),)
-    assert told(closed) == [ExecutionState.FINISHED]
+    assert reported_states(closed) == [ExecutionState.FINISHED]
     assert closed[-1] == EndAttempt()
 
 
@@ -103,7 +103,7 @@ def test_a_result_is_readable_before_its_end_is_reported() -> None:
 
     closed = task.feed(ChainClosed())
 
-    reported = next(place for place, effect in enumerate(closed) if told([effect]))
+    reported = next(place for place, effect in enumerate(closed) if reported_states([effect]))
     assert keeps(closed[:reported])
 
 
@@ -117,11 +117,11 @@ def test_a_task_that_fails_to_finish_leaves_no_partition(event: CancelTask | Bri
         effects += task.feed(ChainClosed())
 
     assert keeps(effects) == []
-    assert ExecutionState.FINISHED not in told(effects)
+    assert ExecutionState.FINISHED not in reported_states(effects)
     assert effects[-1] == EndAttempt()
 
 
-def test_windows_fire_at_the_end_of_event_time_and_then_finish() -> None:
+def test_windows_fire_at_the_end_of_event_time_before_the_task_finishes() -> None:
     windows = running(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=1, outputs=1))
 
     fired = windows.arrive(0, *END)
@@ -131,7 +131,7 @@ def test_windows_fire_at_the_end_of_event_time_and_then_finish() -> None:
     assert to_bridge(ended) == [CloseChain(cancel=False)]
 
 
-def test_a_sink_waits_for_the_checkpoint_at_the_end_and_is_triggered_itself() -> None:
+def test_a_sink_waits_for_the_final_checkpoint_and_is_triggered_directly() -> None:
     task = running(descriptor(OperatorKind.SINK, channels=1))
 
     read = task.arrive(0, *END)
@@ -148,14 +148,14 @@ def test_a_sink_waits_for_the_checkpoint_at_the_end_and_is_triggered_itself() ->
     assert to_bridge(committed) == [CloseChain(cancel=False)]
 
 
-def test_a_sink_that_has_not_read_all_is_not_triggered() -> None:
+def test_a_sink_with_unread_input_is_not_triggered() -> None:
     task = running(descriptor(OperatorKind.SINK, channels=2))
     task.arrive(0, *END)
 
     assert to_bridge(task.feed(trigger(1, is_final=True))) == []
 
 
-def test_a_job_restored_from_its_final_checkpoint_reads_nothing_again() -> None:
+def test_a_job_restored_from_its_final_checkpoint_reads_no_data() -> None:
     task = Harness(descriptor(OperatorKind.SINK, channels=1, restored=1))
 
     opening = task.feed(StartTask())
@@ -168,7 +168,7 @@ def test_a_job_restored_from_its_final_checkpoint_reads_nothing_again() -> None:
     assert [type(message) for message in to_bridge(triggered)] == [SnapshotState]
 
 
-def test_a_source_that_is_restored_from_the_checkpoint_at_the_end_asks_for_no_splits() -> None:
+def test_a_source_restored_from_its_final_checkpoint_requests_no_splits() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, restored=1))
     task.feed(StartTask())
 

@@ -1,4 +1,4 @@
-"""A batch is released when its last holder has released it."""
+"""A batch is freed when its last holder has released it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRODUCER, READER = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job
 A = BatchId("a")
 
 
-def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> BatchHolders[str]:
+def holders_with(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> BatchHolders[str]:
     made: BatchHolders[str] = BatchHolders()
     for name in names:
         made.put(BatchId(name), f"rows of {name}", producer=PRODUCER, address=address, holder=holder)
@@ -26,7 +26,7 @@ def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> Batc
 
 
 def test_a_batch_is_freed_by_its_last_holder() -> None:
-    batches = held("a")
+    batches = holders_with("a")
     batches.claim(A, READER)
     batches.hold([A], f"{READER} checkpoint 1")
 
@@ -36,15 +36,15 @@ def test_a_batch_is_freed_by_its_last_holder() -> None:
     assert (still_held, gone) == ({}, {A: "rows of a"})
 
 
-def test_a_batch_being_read_is_not_released_with_unread_ones() -> None:
-    batches = held("a")
+def test_a_batch_being_read_is_not_freed_with_unread_batches() -> None:
+    batches = holders_with("a")
     batches.claim(A, READER)
 
     assert batches.release([A]) == {}
 
 
-def test_a_freed_batch_cannot_be_taken_or_held() -> None:
-    batches = held("a")
+def test_a_freed_batch_cannot_be_claimed_or_held() -> None:
+    batches = holders_with("a")
     batches.release([A])
 
     with pytest.raises(UnknownBatchError, match="batch a was released"):
@@ -54,16 +54,16 @@ def test_a_freed_batch_cannot_be_taken_or_held() -> None:
 
 
 @pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
-def test_the_output_of_an_attempt_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
-    batches = held("sent", address=THERE)
+def test_the_output_of_an_attempt_is_retained_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
+    batches = holders_with("sent", address=THERE)
 
     batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)
 
     assert set(batches.holders()) == left
 
 
-def test_an_ending_attempt_releases_its_batches_and_those_on_their_way() -> None:
-    batches = held("to it")
+def test_an_ending_attempt_releases_its_own_and_in_flight_batches() -> None:
+    batches = holders_with("to it")
     batches.put(BatchId("its state"), "", producer=READER, holder=f"{READER} state")
     batches.put(BatchId("another's"), "", producer=READER, holder=f"{READER}0 state")
 
@@ -72,8 +72,8 @@ def test_an_ending_attempt_releases_its_batches_and_those_on_their_way() -> None
     assert set(batches.holders()) == {"another's"}
 
 
-def test_a_kept_batch_is_read_until_its_partition_is_released() -> None:
-    batches = held("a", holder=KEPT)
+def test_a_retained_batch_is_readable_until_its_partition_is_released() -> None:
+    batches = holders_with("a", holder=KEPT)
     batches.claim(A, READER)
     batches.release([A], READER)
 

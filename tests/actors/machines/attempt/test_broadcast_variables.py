@@ -1,4 +1,4 @@
-"""Tasks with broadcast variables read these first and without event time; the producers of the variables finish."""
+"""Tasks read broadcast variables first and without event time; the producers of the variables finish."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reader() -> TaskDeploymentDescriptor:
     return replace(made, inputs=gates, vertex=replace(made.vertex, inputs=(main, variable)))
 
 
-def test_a_variable_is_whole_before_a_row_of_the_input_is_processed() -> None:
+def test_a_broadcast_variable_is_complete_before_input_rows_are_processed() -> None:
     task = Harness(reader())
     task.feed(StartTask(), ChainOpened())
     before = to_bridge(task.arrive(0, batch("main"), Watermark(timestamp_ms=5)))
@@ -51,7 +51,7 @@ def test_a_variable_is_whole_before_a_row_of_the_input_is_processed() -> None:
     assert [each.watermark_ms for each in behind if isinstance(each, AdvanceWatermark)] == [5]
 
 
-def test_a_broadcast_variable_neither_holds_back_nor_carries_watermarks() -> None:
+def test_a_broadcast_variable_does_not_affect_watermarks() -> None:
     task = Harness(reader())
     task.feed(StartTask(), ChainOpened())
 

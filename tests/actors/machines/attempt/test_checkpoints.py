@@ -41,7 +41,9 @@ def book() -> CheckpointBook:
     return CheckpointBook(JobId("job"), ExecutionAttemptId("attempt"))
 
 
-def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = False, **fields: object) -> Checkpoint:
+def begin_checkpoint(
+    kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = False, **fields: object
+) -> Checkpoint:
     checkpoint = Checkpoint(checkpoint_id=checkpoint_id, is_unaligned=is_unaligned)
     checkpoint.overtaken = OvertakenBatches() if is_unaligned else None
     for name, value in fields.items():
@@ -81,7 +83,7 @@ def test_every_phase_has_transitions_and_ended_phases_are_final() -> None:
 
 
 def test_a_transition_missing_from_the_table_is_refused() -> None:
-    checkpoint = begun(book(), 1)
+    checkpoint = begin_checkpoint(book(), 1)
 
     with pytest.raises(AssertionError, match="checkpoint 1: BARRIER -> WRITTEN"):
         checkpoint.move(P.WRITTEN)
@@ -89,7 +91,7 @@ def test_a_transition_missing_from_the_table_is_refused() -> None:
 
 def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> None:
     kept = book()
-    checkpoint = begun(kept, 1, alignment_ms=7, processed_bytes=8, states=(READER,), start_delay_ms=9)
+    checkpoint = begin_checkpoint(kept, 1, alignment_ms=7, processed_bytes=8, states=(READER,), start_delay_ms=9)
     prepare(kept, checkpoint)
 
     assert write(kept, checkpoint) == [
@@ -114,7 +116,7 @@ def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> No
 @pytest.mark.parametrize("parts", [[write, write_channels], [write_channels, write]])
 def test_an_unaligned_snapshot_is_acknowledged_with_both_its_parts(parts: list[object]) -> None:
     kept = book()
-    checkpoint = begun(kept, 1, is_unaligned=True)
+    checkpoint = begin_checkpoint(kept, 1, is_unaligned=True)
     prepare(kept, checkpoint)
     first, second = parts
 
@@ -146,7 +148,7 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
 
 def test_state_that_becomes_durable_after_an_abort_is_acknowledged_for_its_deletion() -> None:
     kept = book()
-    checkpoint = begun(kept, 1, states=(READER,))
+    checkpoint = begin_checkpoint(kept, 1, states=(READER,))
     prepare(kept, checkpoint)
 
     assert kept.abort(1) == []
@@ -155,7 +157,7 @@ def test_state_that_becomes_durable_after_an_abort_is_acknowledged_for_its_delet
 
 def test_the_durable_part_of_an_aborted_snapshot_is_acknowledged_for_its_deletion() -> None:
     kept = book()
-    checkpoint = begun(kept, 1, is_unaligned=True)
+    checkpoint = begin_checkpoint(kept, 1, is_unaligned=True)
     prepare(kept, checkpoint)
     write(kept, checkpoint)
 
@@ -167,17 +169,17 @@ def test_the_durable_part_of_an_aborted_snapshot_is_acknowledged_for_its_deletio
     ]
 
 
-def test_a_barrier_that_is_not_newer_is_stale() -> None:
+def test_a_barrier_of_an_older_checkpoint_is_stale() -> None:
     kept = book()
-    begun(kept, 3)
+    begin_checkpoint(kept, 3)
 
     assert kept.begin(Checkpoint(checkpoint_id=3)) is SnapshotDecision.STALE
     assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.STALE
 
 
-def test_a_checkpoint_is_under_way_until_it_is_acknowledged_or_aborted() -> None:
+def test_a_checkpoint_is_pending_until_it_is_acknowledged_or_aborted() -> None:
     kept = book()
-    first, _ = begun(kept, 1), begun(kept, 2)
+    first, _ = begin_checkpoint(kept, 1), begin_checkpoint(kept, 2)
     both = kept.under_way
     prepare(kept, first)
     write(kept, first)
@@ -193,7 +195,7 @@ def test_a_checkpoint_is_under_way_until_it_is_acknowledged_or_aborted() -> None
 def test_a_commit_publishes_the_output_staged_before_its_barrier() -> None:
     kept = book()
     kept.stage(staged(30, "a"))
-    checkpoint = begun(kept, 1)
+    checkpoint = begin_checkpoint(kept, 1)
     prepare(kept, checkpoint)
     kept.stage(staged(12, "b"))
     write(kept, checkpoint)
@@ -206,7 +208,7 @@ def test_the_output_of_an_aborted_checkpoint_is_published_with_the_next() -> Non
     kept = book()
     for checkpoint_id, rows in ((1, 30), (2, 12)):
         kept.stage(staged(rows, "a"))
-        checkpoint = begun(kept, checkpoint_id)
+        checkpoint = begin_checkpoint(kept, checkpoint_id)
         prepare(kept, checkpoint)
         if checkpoint_id == 1:
             kept.abort(1)
@@ -217,10 +219,10 @@ def test_the_output_of_an_aborted_checkpoint_is_published_with_the_next() -> Non
     assert not kept.has_output
 
 
-def test_rows_that_fire_after_a_barrier_belong_to_its_checkpoint() -> None:
+def test_rows_fired_by_a_barrier_belong_to_its_checkpoint() -> None:
     kept = book()
     kept.stage(staged(1, "a"))
-    checkpoint = begun(kept, 1)
+    checkpoint = begin_checkpoint(kept, 1)
     kept.on_barrier_sent(checkpoint)
     kept.stage(staged(20, "b"))
     kept.on_prepared(checkpoint, CommitPrepared(checkpoint_id=1, rows_staged=300))
@@ -229,10 +231,10 @@ def test_rows_that_fire_after_a_barrier_belong_to_its_checkpoint() -> None:
     assert kept.commit(1) == 301
 
 
-def test_rows_that_are_shown_at_once_wait_for_no_commit() -> None:
+def test_immediately_visible_rows_do_not_wait_for_a_commit() -> None:
     kept = book()
     kept.stage(staged(7))
-    checkpoint = begun(kept, 1)
+    checkpoint = begin_checkpoint(kept, 1)
     prepare(kept, checkpoint)
     write(kept, checkpoint)
 
@@ -242,7 +244,7 @@ def test_rows_that_are_shown_at_once_wait_for_no_commit() -> None:
 def test_a_second_commit_publishes_nothing() -> None:
     kept = book()
     kept.stage(staged(30, "a"))
-    checkpoint = begun(kept, 1)
+    checkpoint = begin_checkpoint(kept, 1)
     prepare(kept, checkpoint)
     write(kept, checkpoint)
 
@@ -250,14 +252,14 @@ def test_a_second_commit_publishes_nothing() -> None:
     assert (kept.commit(1), kept.commit(1)) == (30, 0)
 
 
-def test_no_record_is_kept_of_ended_checkpoints() -> None:
+def test_records_of_ended_checkpoints_are_removed() -> None:
     kept = book()
     for checkpoint_id in range(1, 6):
-        checkpoint = begun(kept, checkpoint_id)
+        checkpoint = begin_checkpoint(kept, checkpoint_id)
         prepare(kept, checkpoint)
         kept.abort(checkpoint_id)
         kept.abort(checkpoint_id + 100)
-    last = begun(kept, 110)
+    last = begin_checkpoint(kept, 110)
     prepare(kept, last)
     write(kept, last)
 

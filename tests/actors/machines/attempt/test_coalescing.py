@@ -1,4 +1,4 @@
-"""Small waiting batches are processed in one stage, and a source that has consumers waits for more rows."""
+"""Small waiting batches are processed in one stage, and a source with consumers waits for more rows."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
 
 
 def runs(effects: list[TaskEffect]) -> list[str]:
-    """The batches that each started stage processes."""
+    """Return the batches that each started stage processes."""
     started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
     return ["".join(each.batch_id for each in run.batches) for run in started]
 
 
 @pytest.mark.parametrize("kind", COALESCES)
-def test_batches_waiting_for_a_stage_share_the_next_one(kind: OperatorKind) -> None:
+def test_batches_that_wait_for_a_stage_are_processed_together(kind: OperatorKind) -> None:
     task = reader(kind)
 
     arrived = task.arrive(0, batch("a"), batch("b"))
@@ -84,7 +84,7 @@ def test_the_credit_of_every_batch_is_returned_after_its_stage() -> None:
     assert in_use == [2, 0]
 
 
-def test_every_batch_is_counted() -> None:
+def test_every_coalesced_batch_is_counted() -> None:
     task = reader()
     task.arrive(0, batch("a"), batch("b"))
     task.arrive(1, batch("c"))
@@ -95,7 +95,7 @@ def test_every_batch_is_counted() -> None:
     assert metrics(task.feed(MetricsDue())).batches_in == 3
 
 
-def test_a_watermark_keeps_its_place_between_batches_for_event_time_operators() -> None:
+def test_a_watermark_keeps_its_position_between_batches_for_event_time_operators() -> None:
     task = reader(OperatorKind.KEYED_PROCESS, channels=1, outputs=1)
     task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
 
@@ -103,7 +103,7 @@ def test_a_watermark_keeps_its_place_between_batches_for_event_time_operators() 
     advance, run = to_bridge(task.feed(finished(1)))
 
     assert runs(second) == ["b"]
-    # Rows before it are not late, even if it is known already.
+    # Rows before the watermark are not late, even if the task has already received the watermark.
     [before] = [message for message in to_bridge(second) if isinstance(message, ProcessBatch)]
     assert before.watermark_ms == WATERMARK_MIN
     assert isinstance(advance, AdvanceWatermark)
@@ -111,7 +111,7 @@ def test_a_watermark_keeps_its_place_between_batches_for_event_time_operators() 
     assert (advance.watermark_ms, run.batches, run.watermark_ms) == (50, (batch("c"),), 50)
 
 
-def test_a_forwarded_watermark_keeps_its_place() -> None:
+def test_a_forwarded_watermark_keeps_its_position() -> None:
     task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
     task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
 
@@ -123,7 +123,7 @@ def test_a_forwarded_watermark_keeps_its_place() -> None:
     assert down(third) == [Watermark(timestamp_ms=50)]
 
 
-def test_watermarks_end_no_stage_without_event_time_operators() -> None:
+def test_watermarks_do_not_split_a_stage_without_event_time_operators() -> None:
     task = reader(OperatorKind.SINK, channels=1)
     task.arrive(
         0,
@@ -146,7 +146,7 @@ def test_watermarks_end_no_stage_without_event_time_operators() -> None:
     assert (run.batches, run.watermark_ms) == ((batch("d"),), 60)
 
 
-def test_batches_after_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
+def test_batches_after_a_barrier_are_processed_after_the_snapshot() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), batch("b"), barrier(1), batch("c"))
 
@@ -181,7 +181,7 @@ def test_large_batches_are_read_on_arrival_two_at_a_time() -> None:
 def test_a_stage_reads_a_limited_number_of_bytes() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), large("b", COALESCED_BYTES // 2 - 1), large("c", COALESCED_BYTES - 1), batch("d"))
-    # Enough batches wait by now: another stage has begun beside the first.
+    # Enough batches were waiting, so a second stage started concurrently with the first.
     assert runs(task.feed(finished(0), finished(1))) == ["d"]
 
 
@@ -196,14 +196,14 @@ def test_a_stage_reads_a_limited_number_of_batches() -> None:
     assert (runs(first), runs(second)) == (["a" * COALESCED_BATCHES], ["aa"])
 
 
-def test_windows_take_every_batch_by_itself() -> None:
+def test_windows_process_every_batch_separately() -> None:
     task = reader(OperatorKind.WINDOW_AGGREGATE, channels=1)
 
     assert runs(task.arrive(0, batch("a"), batch("b"), batch("c"))) == ["a", "b"]
     assert runs(task.feed(finished(0))) == ["c"]
 
 
-def test_batches_are_not_coalesced_if_it_is_turned_off() -> None:
+def test_batches_are_not_coalesced_if_coalescing_is_disabled() -> None:
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
 
@@ -225,7 +225,7 @@ def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
-    """The splits that each started stage reads."""
+    """Return the splits that each started stage reads."""
     started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
     return ["".join(split.split_id for split in read.splits) for read in started]
 
@@ -239,7 +239,7 @@ def rests(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "read"]
 
 
-def test_a_source_with_consumers_pauses_for_its_last_stage_duration_then_reads_all() -> None:
+def test_a_source_with_consumers_pauses_as_long_as_its_last_stage() -> None:
     task = source()
 
     assert reads(task.feed(files("a"), files("b"))) == ["a"]
@@ -256,7 +256,7 @@ def test_a_source_pauses_at_most_half_a_second() -> None:
     assert rests(took(task, 0, 9_000)) == [MAX_PAUSE_MS]
 
 
-def test_a_file_that_arrives_after_the_rest_is_read_at_once() -> None:
+def test_a_file_that_arrives_after_the_pause_is_read_at_once() -> None:
     task = source()
     task.feed(files("a"))
     took(task, 0, 120)
@@ -265,7 +265,7 @@ def test_a_file_that_arrives_after_the_rest_is_read_at_once() -> None:
     assert reads(task.feed(files("b"))) == ["b"]
 
 
-def test_a_source_with_half_a_batch_to_read_does_not_rest() -> None:
+def test_a_source_with_half_a_batch_to_read_does_not_pause() -> None:
     half = LIMIT_START // 2 - OPEN_BYTES
     task = source()
     task.feed(files("a"))
@@ -273,7 +273,7 @@ def test_a_source_with_half_a_batch_to_read_does_not_rest() -> None:
     assert reads(task.feed(files("b", size_bytes=half))) == ["b"]
 
 
-def test_a_source_with_chained_sinks_or_without_coalescing_does_not_wait() -> None:
+def test_a_source_with_chained_sinks_or_without_coalescing_does_not_pause() -> None:
     for task in (source(outputs=0), source(coalesces=False)):
         assert reads(task.feed(files("a"), files("b"))) == ["a", "b"]
         behind = [*took(task, 0, 120), *task.feed(files("c"))]

@@ -1,4 +1,4 @@
-"""The state of an attempt on its TaskManager, and its end."""
+"""States of an attempt on its TaskManager, and the end of the attempt."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_running_is_reported_when_the_bridge_is_ready() -> None:
         (lambda state: state.fail(BOOM), True, report(ExecutionState.FAILED, BOOM)),
     ],
 )
-def test_an_end_closes_the_bridge_first_and_is_reported_when_it_is_closed(end, cancel, reported) -> None:
+def test_an_ending_attempt_closes_the_bridge_before_it_reports_its_end(end, cancel, reported) -> None:
     state = running()
 
     closing: list[TaskEffect] = end(state)
@@ -71,7 +71,7 @@ def test_an_end_closes_the_bridge_first_and_is_reported_when_it_is_closed(end, c
     assert not state.is_running
 
 
-def test_the_first_reason_for_the_end_of_an_attempt_counts() -> None:
+def test_the_first_cause_determines_how_an_attempt_ends() -> None:
     state = running()
     state.fail(BOOM)
 
@@ -81,7 +81,7 @@ def test_the_first_reason_for_the_end_of_an_attempt_counts() -> None:
     assert state.chain_closed(ChainClosed())[0] == report(ExecutionState.FAILED, BOOM)
 
 
-def test_a_bridge_that_dies_fails_the_attempt() -> None:
+def test_an_attempt_fails_if_its_bridge_is_lost() -> None:
     state = running()
 
     effects = state.bridge_lost(BOOM)
@@ -89,7 +89,7 @@ def test_a_bridge_that_dies_fails_the_attempt() -> None:
     assert effects == [report(ExecutionState.FAILED, BOOM), EndAttempt()]
 
 
-def test_a_bridge_that_dies_while_closing_is_closed() -> None:
+def test_a_bridge_lost_while_closing_counts_as_closed() -> None:
     state = running()
     state.cancel()
 
@@ -98,7 +98,7 @@ def test_a_bridge_that_dies_while_closing_is_closed() -> None:
     assert effects == [report(ExecutionState.CANCELED), EndAttempt()]
 
 
-def test_an_attempt_cancelled_while_it_restores_never_runs() -> None:
+def test_an_attempt_cancelled_while_restoring_never_runs() -> None:
     state = AttemptState(ATTEMPT)
     state.deploy(TaskCancellationSettings())
     state.cancel()
@@ -116,7 +116,7 @@ def test_an_attempt_cancelled_while_it_restores_never_runs() -> None:
         (lambda state: state.fail(BOOM), report(ExecutionState.FAILED, BOOM)),
     ],
 )
-def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported) -> None:
+def test_an_attempt_is_finished_only_after_its_bridge_has_closed(end, reported) -> None:
     state = running()
     state.finish()
 
@@ -128,7 +128,7 @@ def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported)
     assert closed == [reported, EndAttempt()]
 
 
-def test_a_chain_that_closes_already_is_cancelled_and_not_closed_again() -> None:
+def test_a_chain_that_is_already_closing_is_cancelled_and_not_closed_again() -> None:
     state = running()
     state.finish()
     state.close()
@@ -149,7 +149,7 @@ def test_a_chain_that_closes_already_is_cancelled_and_not_closed_again() -> None
         (lambda state: state.cancel(), report(ExecutionState.CANCELED)),
     ],
 )
-def test_functions_that_fail_at_the_end_fail_an_attempt_that_would_have_finished(end, reported) -> None:
+def test_functions_that_fail_in_close_fail_a_finishing_attempt(end, reported) -> None:
     state = running()
     end(state)
 
@@ -163,15 +163,15 @@ def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) 
     return TaskCancellation(ATTEMPT, TaskCancellationSettings(interval_ms=interval_ms, timeout_ms=timeout_ms))
 
 
-def test_the_bridge_is_asked_again_at_every_interval_until_the_timeout() -> None:
+def test_the_cancellation_is_repeated_at_each_interval_until_the_timeout() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
 
     began = watched.start_watchdog(1_000)
-    told = [watched.on_due(1_020), watched.on_due(1_040)]
+    effects = [watched.on_due(1_020), watched.on_due(1_040)]
     (fatal,) = watched.on_due(1_050)
 
     assert began == [StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
-    assert told == [
+    assert effects == [
         [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())],
         [*AGAIN, StartTimer(key="cancellation", delay_ms=10, message=CancellationDue())],
     ]
@@ -180,14 +180,14 @@ def test_the_bridge_is_asked_again_at_every_interval_until_the_timeout() -> None
     assert "job_vertex_0_0 did not end within 50 ms" in fatal.message.cause.message
 
 
-def test_a_timeout_of_none_waits_forever() -> None:
+def test_an_attempt_without_a_cancellation_timeout_waits_forever() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=0)
     watched.start_watchdog(0)
 
     assert watched.on_due(1_000_000) == [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
 
 
-def test_the_cancellation_timeout_counts_from_the_first_reason() -> None:
+def test_the_cancellation_timeout_starts_at_the_first_cause() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
     watched.start_watchdog(0)
 
@@ -206,7 +206,7 @@ def test_the_cancellation_timeout_counts_from_the_first_reason() -> None:
         ((1, 2), (None, 0), (1, 0)),
     ],
 )
-def test_settings_of_the_job_take_precedence_over_those_of_the_cluster(
+def test_job_settings_take_precedence_over_cluster_settings(
     cluster: tuple[int | None, int | None], job: tuple[int | None, int | None], expected: tuple[int, int]
 ) -> None:
     watched = cancellation(*cluster)
@@ -247,11 +247,11 @@ def end_after(producer: PartitionProducerState) -> ExecutionState | None:
 
 
 @pytest.mark.parametrize("state", ExecutionState)
-def test_a_producer_is_awaited_unless_it_has_failed_or_cannot_exist(state: ExecutionState) -> None:
+def test_a_consumer_waits_for_a_producer_unless_it_failed_or_is_unknown(state: ExecutionState) -> None:
     assert end_after(answer(state)) is PRODUCERS[state]
 
 
-def test_the_failure_of_another_attempt_is_ignored() -> None:
+def test_the_failure_of_an_unrelated_attempt_is_ignored() -> None:
     assert end_after(answer(failure=PRODUCER_DISPOSED_ERROR)) is CANCELS
 
 
@@ -264,7 +264,7 @@ def test_an_unknown_producer_fails_the_attempt() -> None:
 
 
 @pytest.mark.parametrize("events", [(StartTask(),), (StartTask(), ChainOpened())], ids=["DEPLOYING", "RUNNING"])
-def test_a_failed_producer_cancels_an_attempt_that_reads_it_or_is_about_to(
+def test_a_failed_producer_cancels_a_starting_or_running_consumer(
     events: tuple[StartTask | ChainOpened],
 ) -> None:
     task = Harness(descriptor(OperatorKind.STATELESS, channels=1))

@@ -1,4 +1,4 @@
-"""A source derives watermarks from event times; disordered timestamps fail the attempt or are logged."""
+"""A source derives watermarks from event times. Decreasing timestamps fail the attempt or are logged."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def warnings(effects: list[TaskEffect]) -> list[str]:
     return [effect.text for effect in effects if isinstance(effect, LogWarning)]
 
 
-def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
+def test_decreasing_event_times_fail_the_attempt_if_configured() -> None:
     task = ascending(MonotonyViolationHandler.FAIL)
 
     failing = task.feed(read(1, 900, 2000))
-    told = to_job_master(task.feed(ChainClosed()))
+    messages = to_job_master(task.feed(ChainClosed()))
 
     assert to_bridge(failing)[-1] == CloseChain(cancel=True)
-    (update,) = (message for message in told if isinstance(message, UpdateTaskExecutionState))
+    (update,) = (message for message in messages if isinstance(message, UpdateTaskExecutionState))
     assert update.state.state is ExecutionState.FAILED
     assert update.state.failure is not None
     assert update.state.failure.type_name == "MonotonyViolationError"
     assert "a row with event time 900 ms came after one with 1000 ms" in update.state.failure.message
 
 
-def test_rows_that_go_back_in_time_are_logged_if_configured() -> None:
+def test_decreasing_event_times_are_logged_if_configured() -> None:
     task = ascending(MonotonyViolationHandler.LOG)
 
     effects = task.feed(read(1, 900, 2000))
@@ -61,7 +61,7 @@ def test_rows_that_go_back_in_time_are_logged_if_configured() -> None:
     assert down(effects) == [Watermark(timestamp_ms=1999)]
 
 
-def test_rows_in_order_cause_neither_failure_nor_log() -> None:
+def test_ordered_event_times_cause_neither_failure_nor_log() -> None:
     task = ascending(MonotonyViolationHandler.FAIL)
 
     effects = task.feed(read(1, 1000, 1000))
@@ -69,7 +69,7 @@ def test_rows_in_order_cause_neither_failure_nor_log() -> None:
     assert (warnings(effects), down(effects)) == ([], [])
 
 
-def test_punctuated_watermarks_have_the_time_of_their_rows() -> None:
+def test_punctuated_watermarks_equal_the_event_times_of_their_rows() -> None:
     task = source(watermark_delay_ms=0, punctuated_watermarks=True)
     task.feed(splits("a", "b", "c"))
 
@@ -87,7 +87,7 @@ def test_the_end_of_event_time_is_sent_once_after_the_current_rows() -> None:
     assert down(effects) == [Watermark(timestamp_ms=499), Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_source_without_event_time_still_sends_its_end() -> None:
+def test_a_source_without_event_time_sends_the_final_watermark() -> None:
     task = source(watermark_delay_ms=None)
     task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 

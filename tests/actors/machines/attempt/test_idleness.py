@@ -1,4 +1,4 @@
-"""A source without rows for a while is marked idle, and does not hold back event time until it reads again."""
+"""A source that has read no rows for a while is marked idle, and does not hold back event time until it reads again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_only_a_source_with_an_idle_timeout_checks_itself_for_idleness() -> None:
+def test_only_a_source_with_an_idle_timeout_sets_an_idle_timer() -> None:
     with_timeout = Harness(descriptor(OperatorKind.SOURCE, idle_timeout_ms=TIMEOUT_MS))
     without = Harness(descriptor(OperatorKind.SOURCE))
 
@@ -42,7 +42,7 @@ def test_only_a_source_with_an_idle_timeout_checks_itself_for_idleness() -> None
     assert timers(without.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_source_that_was_silent_for_its_timeout_is_idle_and_has_no_timer() -> None:
+def test_a_source_without_rows_during_its_timeout_becomes_idle() -> None:
     task = silent()
 
     task.now += TIMEOUT_MS
@@ -51,7 +51,7 @@ def test_a_source_that_was_silent_for_its_timeout_is_idle_and_has_no_timer() -> 
     assert (down(effects), timers(effects)) == ([IDLE], [])
 
 
-def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_timeout() -> None:
+def test_the_idle_timeout_restarts_when_a_source_reads_rows() -> None:
     task = silent()
     task.now += 100
     task.feed(splits("a"), finished(0))
@@ -65,7 +65,7 @@ def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_timeout() ->
     assert down(in_time) == [IDLE]
 
 
-def test_a_source_is_not_silent_while_a_stage_reads() -> None:
+def test_a_source_is_not_idle_while_a_stage_reads() -> None:
     task = silent()
     task.feed(splits("a"))
 
@@ -75,7 +75,7 @@ def test_a_source_is_not_silent_while_a_stage_reads() -> None:
     assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
 
 
-def test_a_source_is_silent_while_a_snapshot_is_taken() -> None:
+def test_the_time_of_a_snapshot_counts_towards_the_idle_timeout() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(trigger(1))
@@ -87,7 +87,7 @@ def test_a_source_is_silent_while_a_snapshot_is_taken() -> None:
     assert down(due + taken)[-1] == IDLE
 
 
-def test_a_source_that_reads_again_is_active_before_its_watermark_is_sent() -> None:
+def test_a_source_becomes_active_before_its_next_watermark_is_sent() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())
@@ -99,7 +99,7 @@ def test_a_source_that_reads_again_is_active_before_its_watermark_is_sent() -> N
     assert down(effects) == [ACTIVE, batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_an_idle_source_becomes_active_at_its_end() -> None:
+def test_an_idle_source_becomes_active_at_the_end_of_data() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())

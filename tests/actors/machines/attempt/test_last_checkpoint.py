@@ -1,4 +1,4 @@
-"""After the barrier of a job's final checkpoint a task reads nothing, unless that checkpoint fails."""
+"""After the barrier of a job's final checkpoint a task reads no data, unless that checkpoint fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def aborted(checkpoint_id: int) -> NotifyCheckpointAborted:
     )
 
 
-def test_a_stopped_source_reads_no_further_and_checkpoints_its_unread_splits() -> None:
+def test_a_stopped_source_stops_reading_and_checkpoints_its_unread_splits() -> None:
     task = source()
 
     stopped = task.feed(trigger(1, is_final=True), splits("a", "b"))
@@ -51,7 +51,7 @@ def test_a_stopped_source_reads_no_further_and_checkpoints_its_unread_splits() -
     assert not [message for message in to_job_master(effects) if not isinstance(message, AcknowledgeCheckpoint)]
 
 
-def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> None:
+def test_the_splits_held_by_a_stopped_source_are_in_its_final_checkpoint() -> None:
     task = source()
     task.feed(splits("a", "b", "c"))
 
@@ -65,7 +65,7 @@ def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> 
     ]
 
 
-def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
+def test_a_stopped_source_does_not_end_its_data_or_event_time() -> None:
     task = source()
     task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
 
@@ -81,7 +81,7 @@ def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_data_waiting_for_a_savepoint_is_sent_though_the_task_finishes() -> None:
+def test_data_blocked_by_a_savepoint_is_sent_before_the_task_finishes() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), finished(0), durable(1), trigger(2))
 
@@ -94,7 +94,7 @@ def test_data_waiting_for_a_savepoint_is_sent_though_the_task_finishes() -> None
     assert to_bridge(effects + closing)[-1] == CloseChain(cancel=False)
 
 
-def test_a_source_reads_on_if_its_final_checkpoint_is_aborted() -> None:
+def test_a_source_resumes_reading_if_its_final_checkpoint_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), splits("a"), finished(0))
 
@@ -103,7 +103,7 @@ def test_a_source_reads_on_if_its_final_checkpoint_is_aborted() -> None:
     assert ReadSplits(stage=1, splits=(split("a"),)) in to_bridge(effects)
 
 
-def test_a_source_at_its_end_reports_it_when_the_stop_is_aborted() -> None:
+def test_an_exhausted_source_reports_its_end_when_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0))
 
@@ -112,7 +112,7 @@ def test_a_source_at_its_end_reports_it_when_the_stop_is_aborted() -> None:
     assert down(effects) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_source_that_is_drained_ends_data_and_event_time_before_its_last_barrier() -> None:
+def test_a_drained_source_ends_data_and_event_time_before_its_last_barrier() -> None:
     task = source()
     task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
 
@@ -125,7 +125,7 @@ def test_a_source_that_is_drained_ends_data_and_event_time_before_its_last_barri
     ]
 
 
-def test_a_drained_source_reads_nothing_more_even_if_the_stop_is_aborted() -> None:
+def test_a_drained_source_does_not_resume_even_if_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True, drain=True), splits("a"), finished(0))
 
@@ -134,7 +134,7 @@ def test_a_drained_source_reads_nothing_more_even_if_the_stop_is_aborted() -> No
     assert not [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
 
 
-def test_a_drained_source_at_its_end_reports_it_once() -> None:
+def test_a_drained_exhausted_source_reports_its_end_once() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -143,7 +143,7 @@ def test_a_drained_source_at_its_end_reports_it_once() -> None:
     assert down(effects) == [barrier(1, is_final=True, drain=True)]
 
 
-def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:
+def test_open_windows_do_not_fire_when_a_job_is_stopped() -> None:
     task = window(FiringMode.ON_WATERMARK)
     task.arrive(0, batch("rows"), barrier(1, is_final=True))
 
@@ -152,7 +152,7 @@ def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_an_intermediate_task_stops_at_the_final_barrier_until_it_is_aborted() -> None:
+def test_an_intermediate_task_pauses_at_the_final_barrier_until_it_is_aborted() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     behind = task.arrive(0, barrier(1, is_final=True), batch("rows"))

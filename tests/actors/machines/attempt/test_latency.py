@@ -1,4 +1,4 @@
-"""Latency markers: sent by sources, forwarded with the rows, measured at every task."""
+"""Latency markers are sent by sources, forwarded with the rows, and measured at every task."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_task_reports_the_latency_from_each_source_subtask() -> None:
     )
 
 
-def test_a_marker_is_not_aligned_and_waits_for_no_other_channel() -> None:
+def test_a_latency_marker_is_not_aligned_between_channels() -> None:
     task = window(FiringMode.ON_WATERMARK, channels=2)
 
     task.arrive(1, marker(task.now - 3))
@@ -114,7 +114,7 @@ def test_a_latency_marker_waits_during_an_alignment_like_rows() -> None:
     assert metrics(task.feed(MetricsDue())).latencies == ()
 
 
-def test_only_the_last_markers_count() -> None:
+def test_the_latency_history_keeps_only_the_latest_markers() -> None:
     stats = LatencyStats()
 
     for number in range(HISTORY_SIZE + 10):
@@ -125,7 +125,7 @@ def test_only_the_last_markers_count() -> None:
     assert (statistics.median_ms, statistics.p99_ms) == (73, 135)
 
 
-def test_a_clock_that_was_set_back_makes_no_negative_latency() -> None:
+def test_a_clock_set_back_yields_no_negative_latency() -> None:
     stats = LatencyStats()
 
     stats.report_latency(marker(100), now=90)

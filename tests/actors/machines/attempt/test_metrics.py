@@ -49,7 +49,7 @@ def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
 
 
 def unread() -> Harness:
-    """A source whose output is not read."""
+    """Return a source whose output is not read."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(StartTask(), ChainOpened())
     return task
@@ -64,7 +64,7 @@ def test_the_metrics_of_an_attempt_are_reported_when_due() -> None:
     assert (reported.batches_in, reported.batches_out, reported.watermark_ms) == (1, 1, 899)
 
 
-def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> None:
+def test_rows_emitted_while_a_snapshot_is_written_are_counted() -> None:
     task = source()
     task.feed(splits("a"), trigger(1), finished(0), finished(1))
 
@@ -73,27 +73,27 @@ def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> 
     assert reported.rows_out == 7
 
 
-def test_a_snapshot_without_rows_causes_no_report() -> None:
+def test_a_snapshot_without_rows_causes_no_metrics_report() -> None:
     task = source()
 
     effects = task.feed(trigger(1), finished(0), durable(1))
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    assert not [message for message in messages if isinstance(message, ReportTaskMetrics)]
 
 
-def test_counts_of_functions_survive_a_stage_without_rows() -> None:
+def test_function_counters_survive_a_stage_without_rows() -> None:
     task = source()
     counted = (AccumulatorSnapshot(name="broken", type=AccumulatorType.LONG_COUNTER, count=3),)
     task.feed(splits("a"), replace(finished(0, "rows"), accumulators=counted))
 
     effects = task.feed(trigger(1), finished(1), MetricsDue())
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
-    assert [each.accumulators for each in told if isinstance(each, ReportTaskMetrics)] == [counted]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
+    assert [each.accumulators for each in messages if isinstance(each, ReportTaskMetrics)] == [counted]
 
 
-def test_rows_that_sinks_published_and_rows_that_wait_for_a_checkpoint_are_counted_apart() -> None:
+def test_published_and_pending_rows_of_sinks_are_counted_separately() -> None:
     task = source()
     task.feed(splits("a"), StageResult(stage=0, staged=(THIRTY_ROWS,)))
     prepared = CommitPrepared(checkpoint_id=1, rows_staged=10)
@@ -108,7 +108,7 @@ def test_rows_that_sinks_published_and_rows_that_wait_for_a_checkpoint_are_count
     assert (after.rows_published, after.rows_staged) == (40, 2)
 
 
-def test_rows_that_a_sink_shows_at_once_wait_for_no_checkpoint() -> None:
+def test_immediately_visible_rows_are_not_counted_as_pending() -> None:
     task = source()
     task.feed(splits("a"), StageResult(stage=0, staged=(replace(THIRTY_ROWS, names=()),)))
 
@@ -117,7 +117,7 @@ def test_rows_that_a_sink_shows_at_once_wait_for_no_checkpoint() -> None:
     assert (reported.rows_published, reported.rows_staged) == (30, 0)
 
 
-def test_output_published_during_cancellation_counts() -> None:
+def test_output_published_during_cancellation_is_counted() -> None:
     task = source()
     task.feed(splits("a"), StageResult(stage=0, staged=(THIRTY_ROWS,)))
     task.feed(trigger(1), finished(1), durable(1), complete(1))
@@ -140,7 +140,7 @@ def test_sink_counts_are_zero_if_the_bridge_reports_none() -> None:
     assert (reported.rows_published, reported.rows_staged) == (0, 0)
 
 
-def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
+def test_an_attempt_is_busy_during_a_stage_and_idle_without_input() -> None:
     task = source()
 
     task.now += 30
@@ -152,7 +152,7 @@ def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() 
     assert times(metrics(task.feed(MetricsDue()))) == (500, 0, 37)
 
 
-def test_two_stages_at_once_do_not_count_twice() -> None:
+def test_concurrent_stages_are_not_counted_twice_as_busy_time() -> None:
     task = source()
 
     task.feed(splits("a", "b"))
@@ -164,7 +164,7 @@ def test_two_stages_at_once_do_not_count_twice() -> None:
     assert times(metrics(task.feed(MetricsDue()))) == (200, 0, 0)
 
 
-def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
+def test_an_attempt_with_input_and_a_full_output_is_back_pressured() -> None:
     task = unread()
     full = range(1 + FLOATING_BUFFERS)
     task.feed(splits(*(f"file-{number}" for number in full)))
@@ -180,14 +180,14 @@ def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
     assert times(with_input) == (0, 400, 10)
 
 
-def test_batches_that_wait_for_their_reader_are_the_output_queue() -> None:
+def test_batches_that_wait_for_a_reader_are_counted_as_output_queue() -> None:
     task = unread()
     task.feed(splits("a"), finished(0, "rows"))
 
     assert metrics(task.feed(MetricsDue())).output_queue_length == 1
 
 
-def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
+def test_unprocessed_batches_are_counted_as_input_queue() -> None:
     task = window(FiringMode.ON_WATERMARK)
     task.arrive(0, batch("a"), batch("b"))
     both = metrics(task.feed(MetricsDue()))
@@ -211,7 +211,7 @@ def test_only_a_running_attempt_accounts_time() -> None:
     assert times(metrics(task.feed(ChainClosed()))) == (0, 0, 5)
 
 
-def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_time_begins() -> None:
+def test_windows_firing_on_checkpoints_have_no_watermark_before_the_first_one() -> None:
     task = window(FiringMode.ON_CHECKPOINT)
 
     task.arrive(0, batch("rows"), barrier(1))
@@ -223,7 +223,7 @@ def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_ti
 
 
 @given(st.lists(st.tuples(st.sampled_from(Activity), st.integers(0, 1_000))))
-def test_the_times_add_up_to_the_time_the_attempt_runs(spent: list[tuple[Activity, int]]) -> None:
+def test_activity_times_add_up_to_the_run_time(spent: list[tuple[Activity, int]]) -> None:
     meter, now = TaskMeter(), 0
 
     for activity, for_ms in spent:

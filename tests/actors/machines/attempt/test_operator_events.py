@@ -1,5 +1,5 @@
-"""Operator events of a coordinator are handled in a stage of their own, before a barrier; events sent by a function are
-sent after its stage.
+"""A task handles a coordinator's events in a separate stage before a barrier, and sends a function's events after the
+function's stage.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def sent(event: bytes, *, behind: int) -> SendOperatorEvents:
     return SendOperatorEvents(attempt=ATTEMPT, checkpoint_id=behind, sent=function)
 
 
-def told(task_effects: list[object]) -> list[object]:
+def operator_events(task_effects: list[object]) -> list[object]:
     return [message for message in task_effects if isinstance(message, SendOperatorEvents)]
 
 
@@ -78,7 +78,7 @@ def test_events_received_while_stages_are_full_are_handled_together() -> None:
     assert isinstance(run, ProcessBatch)
 
 
-def test_events_that_wait_when_a_barrier_has_come_are_handled_before_the_snapshot() -> None:
+def test_waiting_events_are_handled_before_the_snapshot() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"))
     task.feed(events(b"x"))
@@ -89,7 +89,7 @@ def test_events_that_wait_when_a_barrier_has_come_are_handled_before_the_snapsho
     assert [type(command) for command in begun] == [HandleOperatorEvents, SnapshotState]
 
 
-def test_an_event_of_a_function_carries_the_barrier_before_it() -> None:
+def test_a_function_event_carries_the_id_of_the_barrier_before_it() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     before = task.feed(sends(0, b"before"))
@@ -98,11 +98,11 @@ def test_an_event_of_a_function_carries_the_barrier_before_it() -> None:
     task.arrive(0, batch("b"))
     behind = task.feed(sends(2, b"behind"))
 
-    assert told(list(to_job_master(before))) == [sent(b"before", behind=0)]
-    assert told(list(to_job_master(behind))) == [sent(b"behind", behind=1)]
+    assert operator_events(list(to_job_master(before))) == [sent(b"before", behind=0)]
+    assert operator_events(list(to_job_master(behind))) == [sent(b"behind", behind=1)]
 
 
-def test_results_of_aggregates_go_to_the_next_stage_and_only_there() -> None:
+def test_aggregate_results_are_passed_to_the_next_stage_only() -> None:
     task = opened()
     old, new = (AggregateResult(name="least", result=result) for result in (b"1", b"2"))
     for result in (old, new):
@@ -116,7 +116,7 @@ def test_results_of_aggregates_go_to_the_next_stage_and_only_there() -> None:
     assert second.aggregates == ()
 
 
-def test_no_event_is_handled_after_the_end_of_data() -> None:
+def test_events_after_the_end_of_data_are_not_handled() -> None:
     task = opened()
     task.arrive(0, EndOfData())
 

@@ -1,4 +1,4 @@
-"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when it is due."""
+"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when due."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opened(**how: Any) -> Harness:
     return task
 
 
-def told(stage: int, next_timer_ms: int | None) -> StageResult:
+def stage_result(stage: int, next_timer_ms: int | None) -> StageResult:
     return replace(finished(stage), next_timer_ms=next_timer_ms)
 
 
@@ -38,7 +38,7 @@ def fires(stage: int, at_ms: int) -> AdvanceProcessingTime:
     return AdvanceProcessingTime(stage=stage, processing_time_ms=at_ms, watermark_ms=WATERMARK_MIN)
 
 
-def test_stages_have_their_start_time_if_operators_use_processing_time() -> None:
+def test_stages_get_their_start_time_if_operators_use_processing_time() -> None:
     task, plain = opened(), Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=1))
     plain.feed(StartTask(), ChainOpened())
 
@@ -54,14 +54,14 @@ def test_stages_have_their_start_time_if_operators_use_processing_time() -> None
     assert untimed == [ProcessBatch(stage=0, gate=0, batch=batch("a"), watermark_ms=WATERMARK_MIN)]
 
 
-def test_the_first_timer_reported_by_the_bridge_is_awaited_and_fired() -> None:
+def test_the_first_timer_reported_by_the_bridge_fires_when_due() -> None:
     task = opened()
     task.arrive(0, batch("a"))
 
-    waits = task.feed(told(0, next_timer_ms=1300))
+    waits = task.feed(stage_result(0, next_timer_ms=1300))
     task.now = 1300
     fired = task.feed(ProcessingTimeDue())
-    again = task.feed(told(1, next_timer_ms=1900))
+    again = task.feed(stage_result(1, next_timer_ms=1900))
 
     assert delays(waits) == [300]
     assert to_bridge(fired) == [fires(1, 1300)]
@@ -72,16 +72,16 @@ def test_an_earlier_timer_replaces_a_later_one_and_is_set_once() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"), batch("c"))
 
-    first, same = task.feed(told(0, next_timer_ms=1500)), task.feed(told(1, next_timer_ms=1500))
-    earlier = task.feed(told(2, next_timer_ms=1200))
+    first, same = task.feed(stage_result(0, next_timer_ms=1500)), task.feed(stage_result(1, next_timer_ms=1500))
+    earlier = task.feed(stage_result(2, next_timer_ms=1200))
 
     assert [delays(each) for each in (first, same, earlier)] == [[500], [], [200]]
 
 
-def test_a_timer_that_was_deleted_meanwhile_fires_nothing() -> None:
+def test_a_deleted_timer_does_not_fire() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"))
-    task.feed(told(0, next_timer_ms=1500), told(1, next_timer_ms=None))
+    task.feed(stage_result(0, next_timer_ms=1500), stage_result(1, next_timer_ms=None))
 
     task.now = 1500
     fired = task.feed(ProcessingTimeDue())
@@ -89,14 +89,14 @@ def test_a_timer_that_was_deleted_meanwhile_fires_nothing() -> None:
     assert to_bridge(fired) == []
 
 
-def test_a_timer_that_is_due_already_fires_before_the_next_batch() -> None:
+def test_a_timer_that_is_already_due_fires_before_the_next_batch() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"), batch("c"))
 
-    effects = task.feed(told(0, next_timer_ms=1000))
+    effects = task.feed(stage_result(0, next_timer_ms=1000))
 
     assert to_bridge(effects) == []
-    fired, run = to_bridge(task.feed(told(1, next_timer_ms=None)))
+    fired, run = to_bridge(task.feed(stage_result(1, next_timer_ms=None)))
     assert fired == fires(2, 1000)
     assert isinstance(run, ProcessBatch)
 
@@ -112,7 +112,7 @@ def test_restored_timers_are_queried_before_anything_is_read() -> None:
 def test_timers_do_not_fire_after_the_end_of_data() -> None:
     task = opened()
     task.arrive(0, batch("a"))
-    task.feed(told(0, next_timer_ms=1500))
+    task.feed(stage_result(0, next_timer_ms=1500))
 
     task.arrive(0, EndOfData())
     task.now = 1500
@@ -124,7 +124,7 @@ def test_timers_do_not_fire_after_the_end_of_data() -> None:
 def test_timers_do_not_fire_after_the_final_checkpoint() -> None:
     task = opened()
     task.arrive(0, batch("a"))
-    task.feed(told(0, next_timer_ms=1500))
+    task.feed(stage_result(0, next_timer_ms=1500))
     task.arrive(0, barrier(3, is_final=True))
 
     task.now = 1500

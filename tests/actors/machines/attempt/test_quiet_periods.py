@@ -34,14 +34,14 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=0, update_interval_ms=100
 
 
 def quiet(**vertex: Any) -> Harness:
-    """A source at watermark 899 that has no more rows to read."""
+    """Return a source at watermark 899 that has no more rows to read."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), finished(0, event_time_max=1000))
     return task
 
 
 def wait(task: Harness, milliseconds: int) -> list[TaskEffect]:
-    """The effects of the timer after so many milliseconds."""
+    """Return the effects of the timer after this time."""
     task.now += milliseconds
     return task.feed(IdleDue())
 
@@ -50,7 +50,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_event_time_has_advanced_like_the_clock_after_its_quiet_period() -> None:
+def test_event_time_advances_with_the_clock_after_the_quiet_period() -> None:
     task = quiet()
 
     first, second = wait(task, PERIOD_MS), wait(task, PERIOD_MS)
@@ -59,7 +59,7 @@ def test_event_time_has_advanced_like_the_clock_after_its_quiet_period() -> None
     assert (down(second), timers(second)) == ([Watermark(timestamp_ms=899 + 2 * PERIOD_MS)], [PERIOD_MS])
 
 
-def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_quiet_period() -> None:
+def test_the_quiet_period_restarts_when_a_source_reads_rows() -> None:
     task = quiet()
     task.now += 100
     task.feed(splits("b"), finished(1, event_time_max=1000))
@@ -71,7 +71,7 @@ def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_quiet_period
     assert down(in_time) == [Watermark(timestamp_ms=899 + PERIOD_MS)]
 
 
-def test_rows_after_a_quiet_period_use_their_event_time_without_watermark_regression() -> None:
+def test_rows_after_a_quiet_period_do_not_move_the_watermark_back() -> None:
     task = quiet()
     wait(task, PERIOD_MS)
 
@@ -83,7 +83,7 @@ def test_rows_after_a_quiet_period_use_their_event_time_without_watermark_regres
     assert down(wait(task, PERIOD_MS)) == [Watermark(timestamp_ms=1899 + PERIOD_MS)]
 
 
-def test_time_that_passes_during_a_snapshot_is_sent_after_its_barrier() -> None:
+def test_a_clock_advance_during_a_snapshot_is_sent_after_its_barrier() -> None:
     task = quiet()
     task.feed(trigger(1))
 
@@ -110,14 +110,14 @@ def partitions(stage: int, **latest_ms: int | None) -> StageResult:
 
 
 def partitioned(**vertex: Any) -> Harness:
-    """A source with one partition at watermark 899 and one partition without rows."""
+    """Return a source with one partition at watermark 899 and one partition without rows."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     return task
 
 
 @pytest.mark.parametrize("idle_timeout_ms", [None, PERIOD_MS], ids=["quiet", "quiet-and-idle"])
-def test_a_partition_without_rows_holds_event_time_back_for_a_limited_time(idle_timeout_ms: int | None) -> None:
+def test_a_partition_without_rows_holds_event_time_back_for_limited_time(idle_timeout_ms: int | None) -> None:
     task = partitioned(idle_timeout_ms=idle_timeout_ms)
 
     early, first, second = wait(task, PERIOD_MS - 1), wait(task, 1), wait(task, PERIOD_MS)
@@ -136,7 +136,7 @@ def test_a_longer_idle_timeout_limits_the_wait_for_an_empty_partition() -> None:
     assert down(over) == [Watermark(timestamp_ms=899 + PERIOD_MS + 100)]
 
 
-def test_a_quiet_partition_advances_by_the_clock_while_another_is_read() -> None:
+def test_a_quiet_partition_advances_with_the_clock_while_another_is_read() -> None:
     task = source(quiet_period_ms=PERIOD_MS)
     task.feed(splits("a"), partitions(0, a=1000, b=1000))
     task.now += PERIOD_MS
@@ -146,14 +146,14 @@ def test_a_quiet_partition_advances_by_the_clock_while_another_is_read() -> None
     assert down(effects) == [Watermark(timestamp_ms=899 + PERIOD_MS)]
 
 
-def test_an_additional_idle_partition_does_not_hold_the_clock_back() -> None:
+def test_an_idle_partition_does_not_hold_back_the_clock() -> None:
     task = source(quiet_period_ms=PERIOD_MS, idle_timeout_ms=PERIOD_MS)
     task.feed(splits("a"), partitions(0, a=9000, b=1000))
 
     assert down(wait(task, PERIOD_MS)) == [Watermark(timestamp_ms=8899 + PERIOD_MS)]
 
 
-def test_time_in_which_a_source_may_not_read_is_not_silence() -> None:
+def test_time_without_permission_to_read_is_not_a_quiet_period() -> None:
     task = source(quiet_period_ms=PERIOD_MS, watermark_alignment=ALIGNMENT)
     task.feed(splits("a"), partitions(0, a=1000, b=1000))
     task.feed(AlignWatermark(attempt=ATTEMPT, max_watermark_ms=0), splits("b", "c"))
@@ -164,7 +164,7 @@ def test_time_in_which_a_source_may_not_read_is_not_silence() -> None:
     assert down(effects) == []
 
 
-def test_the_partition_that_event_time_waits_for_is_reported_after_a_while() -> None:
+def test_the_partition_that_holds_back_event_time_is_reported_after_a_while() -> None:
     task = source(watermark_delay_ms=0)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     began_ms = task.now
@@ -182,7 +182,7 @@ def test_the_partition_that_event_time_waits_for_is_reported_after_a_while() -> 
 
 
 @pytest.mark.parametrize("vertex", [{"watermark_delay_ms": None}, {"idle_timeout_ms": 300}])
-def test_no_wait_for_event_time_is_reported_without_event_time_or_when_idle(vertex: dict[str, Any]) -> None:
+def test_no_partition_is_reported_as_slow_without_event_time_or_if_idle(vertex: dict[str, Any]) -> None:
     task = source(**vertex)
     task.now += 20_000
 
@@ -200,7 +200,7 @@ def test_the_end_of_data_ends_event_time_and_stops_the_clock() -> None:
     assert (down(later), timers(later)) == ([], [])
 
 
-def test_only_the_end_of_event_time_is_sent_in_a_batch_job() -> None:
+def test_a_batch_job_sends_only_the_final_watermark() -> None:
     deployed = descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=0, quiet_period_ms=PERIOD_MS)
     task = Harness(replace(deployed, job_type=JobType.BATCH))
 

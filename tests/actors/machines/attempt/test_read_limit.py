@@ -28,7 +28,7 @@ def split(size_bytes: int | None, rows: int = 0) -> FileBatchSplit:
 
 
 def warm() -> ReadLimit:
-    """A limit after the first stages, which are slow because Spark compiles."""
+    """Return a limit after the first stages, which are slow because Spark compiles."""
     limit = ReadLimit()
     for _ in range(COLD_STAGES):
         limit.learn(limit.bytes, 1_000)
@@ -50,13 +50,11 @@ def warm() -> ReadLimit:
         ([0, 0, None], 2),
     ],
 )
-def test_a_batch_contains_waiting_splits_up_to_the_limit_and_at_least_one(
-    waiting: list[int | None], taken: int
-) -> None:
+def test_a_batch_contains_at_least_one_split_up_to_the_limit(waiting: list[int | None], taken: int) -> None:
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 
-def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
+def test_the_row_estimate_of_a_dense_file_limits_the_batch() -> None:
     dense = split(1_000, rows=LIMIT_START // ROW_BYTES // 2)
 
     assert ReadLimit().next_batch([dense, dense]) == 1
@@ -77,7 +75,7 @@ def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
         ([250, 1_900, 1_000], [64, 33, 33]),
     ],
 )
-def test_the_limit_becomes_the_rows_that_full_batches_would_read_in_a_second(
+def test_the_limit_approaches_the_bytes_that_a_full_batch_reads_per_second(
     durations_ms: list[int], limits_mib: list[int]
 ) -> None:
     limit = warm()
@@ -98,7 +96,7 @@ def test_a_batch_less_than_half_full_does_not_change_the_limit() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_slow_partial_batch_lowers_the_limit_for_full_ones() -> None:
+def test_a_slow_partial_batch_lowers_the_limit() -> None:
     limit = warm()
 
     limit.learn(LIMIT_START // 4, 2_000)
@@ -106,7 +104,7 @@ def test_a_slow_partial_batch_lowers_the_limit_for_full_ones() -> None:
     assert limit.bytes == LIMIT_START // 2
 
 
-def test_stages_in_which_spark_compiles_lower_nothing() -> None:
+def test_slow_stages_due_to_spark_compilation_do_not_lower_the_limit() -> None:
     limit = ReadLimit()
 
     for _ in range(COLD_STAGES):
@@ -115,11 +113,11 @@ def test_stages_in_which_spark_compiles_lower_nothing() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_slow_machine_still_reads_more_than_the_minimum() -> None:
+def test_the_limit_of_a_slow_machine_exceeds_the_minimum() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 1_200)
 
-    # 1.2 s for every stage, and one more for every 64 MiB.
+    # Each stage takes 1.2 s plus 1 s for every 64 MiB.
     for _ in range(50):
         limit.learn(limit.bytes, 1_200 + 1_000 * limit.bytes // (64 * MIB))
 
@@ -130,14 +128,14 @@ def test_batches_stay_large_if_the_machine_becomes_busy() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 100)
 
-    # Stages take two seconds instead of a tenth, but the share of the reading is the same.
+    # Stages take two seconds instead of 0.1 s, but reading takes the same share of the time.
     for _ in range(50):
         limit.learn(limit.bytes, 2_000 + 100 * limit.bytes // MIB)
 
     assert limit.bytes > SMALL
 
 
-def test_the_limit_approaches_the_rows_of_a_second_from_both_sides() -> None:
+def test_the_limit_converges_to_one_second_of_rows_from_both_sides() -> None:
     for mib_per_second in (4, 16, 100):
         limit = warm()
 
@@ -160,7 +158,7 @@ def test_the_limit_stays_within_its_bounds_for_any_measurements(stages: list[tup
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, LIMIT_MAX)), min_size=1))
-def test_batches_contain_every_split_once_and_exceed_the_limit_only_with_one_split(sizes: list[int | None]) -> None:
+def test_batches_contain_every_split_once_and_exceed_the_limit_by_one_split(sizes: list[int | None]) -> None:
     limit, waiting = ReadLimit(), [split(size) for size in sizes]
     batches: list[list[SourceSplit]] = []
 

@@ -1,4 +1,4 @@
-"""Tasks restore their watermark, so that rows that were late before a restart are late after it."""
+"""Tasks restore their watermark, so that rows that were late before a restart are late after the restart too."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ FOLDER = ExclusiveStateHandle(path="in-flight", size_bytes=0)
 REQUEST = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
 
 
-def kept(effects: list[TaskEffect]) -> list[WatermarkState]:
-    """The watermarks in an acknowledged snapshot."""
+def checkpointed_watermarks(effects: list[TaskEffect]) -> list[WatermarkState]:
+    """Return the watermarks in an acknowledged snapshot."""
     acknowledged = [each for each in to_job_master(effects) if isinstance(each, AcknowledgeCheckpoint)]
     assert acknowledged, effects
     states = [state for each in acknowledged if each.state is not None for state in each.state.operators]
@@ -67,7 +67,7 @@ def restored(
     channels: int = 0,
     **vertex: Any,
 ) -> tuple[Harness, list[TaskEffect]]:
-    """A task that starts with a restored watermark, and its first effects."""
+    """Return a task that starts with a restored watermark, and its first effects."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=watermark)
     deployed = descriptor(kind, channels=channels, outputs=1, **{"watermark_delay_ms": 100, **vertex})
     deployed = replace(deployed, restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1)
@@ -75,13 +75,13 @@ def restored(
     return task, task.feed(StartTask(), opened or ChainOpened(), REQUEST)
 
 
-def test_the_watermark_of_an_in_flight_batch_belongs_to_the_next_checkpoint() -> None:
+def test_the_watermark_of_an_unprocessed_batch_belongs_to_the_next_checkpoint() -> None:
     task = source()
     task.feed(splits("a"), trigger(1))
 
     effects = task.feed(finished(0, event_time_max=1000), finished(1), durable(1))
 
-    assert kept(effects) == [at(899)]
+    assert checkpointed_watermarks(effects) == [at(899)]
 
 
 def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> None:
@@ -90,17 +90,17 @@ def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> No
 
     effects = task.feed(finished(0), finished(1), durable(1))
 
-    assert kept(effects) == [at(500)]
+    assert checkpointed_watermarks(effects) == [at(500)]
 
 
-def test_a_drained_task_keeps_no_watermark() -> None:
+def test_a_drained_task_checkpoints_no_watermark() -> None:
     task = source()
     task.feed(splits("a"), finished(0, event_time_max=1000), trigger(1, drain=True))
 
-    assert kept(task.feed(finished(1), durable(1))) == []
+    assert checkpointed_watermarks(task.feed(finished(1), durable(1))) == []
 
 
-def test_a_restored_source_sends_its_watermark_before_any_row() -> None:
+def test_a_restored_source_sends_its_watermark_before_its_rows() -> None:
     task, first = restored(OperatorKind.SOURCE, at(899))
 
     late = task.feed(splits("a"), finished(0, "late", event_time_max=700))
@@ -116,15 +116,15 @@ def test_a_restored_source_sends_its_watermark_before_any_row() -> None:
     [{"punctuated_watermarks": True}, {"on_monotony_violation": MonotonyViolationHandler.LOG}, {}],
     ids=["punctuated", "ascending", "bounded"],
 )
-def test_every_generator_continues_from_its_watermark(vertex: dict[str, Any]) -> None:
+def test_every_watermark_generator_resumes_from_its_watermark(vertex: dict[str, Any]) -> None:
     task, first = restored(OperatorKind.SOURCE, at(899), **vertex)
 
     checkpointed = task.feed(trigger(2), finished(0), durable(2))
 
-    assert (down(first), kept(checkpointed)) == ([Watermark(timestamp_ms=899)], [at(899)])
+    assert (down(first), checkpointed_watermarks(checkpointed)) == ([Watermark(timestamp_ms=899)], [at(899)])
 
 
-def test_a_restored_source_continues_by_the_clock_without_reading() -> None:
+def test_a_restored_quiet_source_advances_with_the_clock_without_reading() -> None:
     task, _ = restored(OperatorKind.SOURCE, at(899), quiet_period_ms=300)
 
     task.now += 300
@@ -132,7 +132,7 @@ def test_a_restored_source_continues_by_the_clock_without_reading() -> None:
     assert down(task.feed(IdleDue())) == [Watermark(timestamp_ms=899 + 300)]
 
 
-def test_partitions_continue_from_their_own_watermarks() -> None:
+def test_partitions_resume_from_their_own_watermarks() -> None:
     task, _ = restored(OperatorKind.SOURCE, at(400, a=400, b=900))
     task.feed(splits("a"))
 
@@ -142,7 +142,7 @@ def test_partitions_continue_from_their_own_watermarks() -> None:
     assert down(effects) == [Watermark(timestamp_ms=599)]
 
 
-def test_rows_in_flight_meet_the_watermark_of_their_operator() -> None:
+def test_recovered_in_flight_rows_are_processed_at_the_restored_watermark() -> None:
     recovered = ChainOpened(recovered=(batch("in"), batch("out")))
 
     _, first = restored(OperatorKind.KEYED_PROCESS, at(500), recovered, channels=2)
@@ -151,7 +151,7 @@ def test_rows_in_flight_meet_the_watermark_of_their_operator() -> None:
     assert [each.watermark_ms for each in to_bridge(first) if isinstance(each, ProcessBatch)] == [500]
 
 
-def test_a_restored_operator_advances_when_all_its_inputs_are_further() -> None:
+def test_a_restored_operator_advances_when_all_its_inputs_have_advanced() -> None:
     task, _ = restored(OperatorKind.STATELESS, at(500), channels=2)
 
     behind = task.arrive(0, Watermark(timestamp_ms=400), Watermark(timestamp_ms=600))
@@ -169,7 +169,7 @@ def test_a_task_whose_event_time_restarts_has_no_watermark() -> None:
     assert (down(first), run.watermark_ms) == ([], WATERMARK_MIN)
 
 
-def test_an_unaligned_snapshot_keeps_the_watermark_that_was_read() -> None:
+def test_an_unaligned_snapshot_contains_the_processed_watermark() -> None:
     task = window(FiringMode.ON_CHECKPOINT)
     task.arrive(0, Watermark(timestamp_ms=500), batch("a"), batch("b"), batch("c"), Watermark(timestamp_ms=900))
     options = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
@@ -178,7 +178,7 @@ def test_an_unaligned_snapshot_keeps_the_watermark_that_was_read() -> None:
     task.arrive(0, overtaking)
     effects = task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    assert kept(
+    assert checkpointed_watermarks(
         [
             *effects,
             *task.feed(ChannelStateWritten(checkpoint_id=1, folders=(FOLDER,))),

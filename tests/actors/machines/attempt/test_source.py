@@ -25,7 +25,7 @@ def reader(ahead: int = 4) -> SplitReader:
     return SplitReader(OperatorId("source"), ahead)
 
 
-def test_splits_are_asked_for_ahead_and_once() -> None:
+def test_splits_are_requested_ahead_and_only_once() -> None:
     held = reader(ahead=4)
 
     asked = [held.splits_to_request(), held.splits_to_request()]
@@ -33,7 +33,7 @@ def test_splits_are_asked_for_ahead_and_once() -> None:
     assert asked == [4, 0]
 
 
-def test_reading_a_split_makes_room_to_ask_for_one() -> None:
+def test_reading_a_split_causes_a_request_for_another() -> None:
     held = reader(ahead=2)
     held.splits_to_request()
     held.add((split("a"), split("b")))
@@ -65,7 +65,7 @@ def test_small_splits_are_requested_for_two_batches() -> None:
     assert held.splits_to_request() == 0
 
 
-def test_the_reader_holds_few_splits_again_if_they_are_not_small() -> None:
+def test_the_reader_holds_few_splits_if_they_are_not_small() -> None:
     held = reader(ahead=4)
     held.add((small("a"),))
     held.next()
@@ -85,7 +85,7 @@ def test_a_restored_reader_reads_its_waiting_splits_together() -> None:
     assert restored.next() == (small("a"), small("b"))
 
 
-def test_a_restored_reader_holds_the_splits_that_were_unread_at_the_checkpoint() -> None:
+def test_a_restored_reader_holds_the_splits_unread_at_the_checkpoint() -> None:
     held = reader()
     held.add((split("a"), split("b"), split("c")))
     held.next()
@@ -96,7 +96,7 @@ def test_a_restored_reader_holds_the_splits_that_were_unread_at_the_checkpoint()
     assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
-def test_a_reader_is_exhausted_after_the_end_of_splits_when_all_are_read() -> None:
+def test_a_reader_is_exhausted_after_its_last_split() -> None:
     held = reader()
     held.add((split("a"),))
     held.no_more()
@@ -109,7 +109,7 @@ def test_a_reader_is_exhausted_after_the_end_of_splits_when_all_are_read() -> No
     assert held.splits_to_request() == 0
 
 
-def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_handed_out() -> None:
+def test_splits_of_rescaled_readers_are_read_in_assignment_order() -> None:
     first, second = reader(), reader()
     first.add((split("0"), split("3")), numbers=(0, 3))
     second.add((split("1"), split("2")), numbers=(1, 2))

@@ -1,4 +1,4 @@
-"""The order of stages: which of them run concurrently, which of them wait, and which messages follow them."""
+"""The order of stages: which stages run concurrently, which stages wait, and which messages follow them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_stages_start_up_to_the_limit_in_flight() -> None:
     assert (before, made.has_room) == (True, False)
 
 
-def test_a_follower_with_no_stage_before_it_is_released_once() -> None:
+def test_a_message_without_an_earlier_stage_is_released_at_once() -> None:
     made = line()
 
     made.add_follower(END)
@@ -103,7 +103,7 @@ def test_a_follower_with_no_stage_before_it_is_released_once() -> None:
     assert made.released() == []
 
 
-def test_a_follower_waits_for_the_stages_before_it_and_not_for_those_after_it() -> None:
+def test_a_message_waits_only_for_the_stages_before_it() -> None:
     made = line(0, 1)
     made.add_follower(END)
     made.add(Stage(command=ReadSplits(stage=2, splits=())), 0)
@@ -119,7 +119,7 @@ def test_a_follower_waits_for_the_stages_before_it_and_not_for_those_after_it() 
     assert released == [[], [END], []]
 
 
-def test_an_answer_that_no_stage_waits_for_is_refused() -> None:
+def test_a_result_that_no_stage_expects_is_refused() -> None:
     made = line(0)
     early = made.on_answer(StageResult(stage=0))
     made.begin_work(0)
@@ -140,7 +140,7 @@ def test_rows_of_at_most_two_stages_are_moved_concurrently() -> None:
     assert at_work(task) == [(ProcessBatch, 0), (ProcessBatch, 1)]
 
 
-def test_an_ordered_chain_processes_one_batch_after_the_other() -> None:
+def test_an_ordered_chain_processes_one_batch_at_a_time() -> None:
     task = operator(ChainOpened(is_ordered=True))
     task.arrive(0, batch("a"), batch("b"))
     first = at_work(task)
@@ -150,7 +150,7 @@ def test_an_ordered_chain_processes_one_batch_after_the_other() -> None:
     assert (first, at_work(task)) == ([(ProcessBatch, 0)], [(ProcessBatch, 1)])
 
 
-def test_stages_complete_in_start_order_whichever_result_is_first() -> None:
+def test_stages_complete_in_start_order_whichever_result_arrives_first() -> None:
     task = operator()
     task.arrive(0, batch("a"), Watermark(timestamp_ms=5), batch("b"))
 
@@ -191,7 +191,7 @@ def test_a_watermark_fires_between_the_stages_before_and_after_it() -> None:
     assert at_work(task) == [(AdvanceWatermark, 1), (ProcessBatch, 2)]
 
 
-def test_a_stage_after_one_that_has_failed_is_not_answered() -> None:
+def test_the_result_of_a_stage_after_a_failed_one_is_ignored() -> None:
     task = operator()
     task.arrive(0, batch("a"), batch("b"))
 
@@ -203,11 +203,11 @@ def test_a_stage_after_one_that_has_failed_is_not_answered() -> None:
     assert to_bridge(task.arrive(0, batch("c"))) == []
 
 
-# The end
+# The end of an attempt
 
 
 def finishing() -> Harness:
-    """A source whose final checkpoint is complete, while a later savepoint is not written yet."""
+    """Return a source whose final checkpoint has completed, while a later savepoint has not been written yet."""
     task = source(BOTH)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.feed(trigger(1, is_final=True), finished(1), durable(1), complete(1), trigger(2))
@@ -225,10 +225,10 @@ def test_an_attempt_completes_its_pending_work_before_it_finishes() -> None:
 
     assert CloseChain(cancel=False) not in before + stage
     assert closing[-1] == CloseChain(cancel=False)
-    assert ended(closed) == [ExecutionState.FINISHED]
+    assert reported_states(closed) == [ExecutionState.FINISHED]
 
 
-def test_a_cancelled_attempt_waits_only_for_its_end() -> None:
+def test_a_cancelled_attempt_waits_only_for_the_chain_to_close() -> None:
     task = finishing()
 
     cancelled = to_bridge(task.feed(CancelTask(attempt=ATTEMPT)))
@@ -237,7 +237,7 @@ def test_a_cancelled_attempt_waits_only_for_its_end() -> None:
 
     assert cancelled == [CancelWork(), CloseChain(cancel=True)]
     assert to_bridge(late) == []
-    assert ended(closed) == [ExecutionState.CANCELED]
+    assert reported_states(closed) == [ExecutionState.CANCELED]
 
 
 def test_an_engine_that_cannot_continue_fails_the_attempt_once() -> None:
@@ -248,26 +248,26 @@ def test_an_engine_that_cannot_continue_fails_the_attempt_once() -> None:
     assert effects == [CancelWork(), CloseChain(cancel=True)]
 
 
-def test_an_engine_that_fails_while_it_closes_changes_nothing() -> None:
+def test_an_engine_failure_while_closing_is_ignored() -> None:
     task = finishing()
     task.feed(CheckpointCommitted(checkpoint_id=1), finished(2), durable(2))
 
     assert to_bridge(task.feed(EngineFailed(cause=BOOM))) == []
-    assert ended(task.feed(ChainClosed())) == [ExecutionState.FINISHED]
+    assert reported_states(task.feed(ChainClosed())) == [ExecutionState.FINISHED]
 
 
-def test_a_chain_that_cannot_be_closed_fails_the_attempt_and_ends_it() -> None:
+def test_a_chain_that_cannot_be_closed_fails_the_attempt() -> None:
     task = finishing()
     task.feed(CheckpointCommitted(checkpoint_id=1), finished(2), durable(2))
 
-    assert ended(task.refuse(CloseChain)) == [ExecutionState.FAILED]
+    assert reported_states(task.refuse(CloseChain)) == [ExecutionState.FAILED]
 
 
-def ended(effects: Any) -> list[ExecutionState]:
+def reported_states(effects: Any) -> list[ExecutionState]:
     return [each.state.state for each in to_job_master(effects) if isinstance(each, UpdateTaskExecutionState)]
 
 
-# Any order of answers
+# Results in any order
 
 
 def answer_for(command: Command) -> Any:
@@ -290,7 +290,7 @@ def answer_for(command: Command) -> Any:
     kinds=st.lists(st.sampled_from(["batch", "watermark", "barrier", "complete", "abort"]), max_size=12),
     order=st.randoms(use_true_random=False),
 )
-def test_stages_end_in_order_without_lost_output_for_any_answer_order(kinds: list[str], order: Any) -> None:
+def test_stages_end_in_order_without_lost_output_for_any_result_order(kinds: list[str], order: Any) -> None:
     task = Harness(descriptor(OperatorKind.KEYED_PROCESS, channels=1))
     task.feed(StartTask(), BOTH)
     task.at_work.clear()
@@ -311,7 +311,7 @@ def test_stages_end_in_order_without_lost_output_for_any_answer_order(kinds: lis
         match kind:
             case "batch":
                 if kinds[:number].count("batch") - len(processed) > 2:
-                    answer_some(0)  # Its credit is used up.
+                    answer_some(0)  # The credit is used up.
                 task.arrive(0, batch(f"batch-{number}"))
             case "watermark":
                 task.arrive(0, Watermark(timestamp_ms=number))
@@ -328,7 +328,7 @@ def test_stages_end_in_order_without_lost_output_for_any_answer_order(kinds: lis
     assert sorted(prepared) == sorted(processed)
 
 
-def test_no_request_is_answered_twice() -> None:
+def test_duplicate_results_have_no_effect() -> None:
     task = operator(BOTH)
     task.arrive(0, batch("a"), barrier(1))
     task.feed(finished(0), finished(1), durable(1))

@@ -83,7 +83,7 @@ from tests.actors.machines.attempt.attempt_machine import (
 )
 
 
-def test_a_running_source_asks_for_splits_ahead() -> None:
+def test_a_running_source_requests_splits_ahead() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE))
 
     effects = task.feed(StartTask(), ChainOpened())
@@ -123,7 +123,7 @@ def test_a_barrier_is_sent_after_the_batches_in_progress() -> None:
     assert (down(triggered), down(rows), down(snapshot)) == ([], [batch("rows")], [barrier(1)])
 
 
-def test_the_readers_state_holds_the_splits_unread_at_the_barrier() -> None:
+def test_the_readers_state_contains_the_splits_unread_at_the_barrier() -> None:
     task = source()
     task.feed(splits("a", "b", "c"))
 
@@ -145,7 +145,7 @@ def test_a_trigger_before_running_is_declined() -> None:
     assert to_job_master(effects) == [DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)]
 
 
-def test_an_exhausted_source_ends_event_time_and_data_and_reports_it() -> None:
+def test_an_exhausted_source_ends_event_time_and_data_and_reports_its_end() -> None:
     task = source()
 
     effects = task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0, "rows"))
@@ -181,7 +181,7 @@ def test_a_checkpoint_without_written_state_is_not_committed() -> None:
     assert to_bridge(task.feed(complete(3))) == []
 
 
-def test_a_checkpoint_commits_output_pending_since_an_earlier_one() -> None:
+def test_a_commit_includes_output_pending_since_an_earlier_checkpoint() -> None:
     task = source()
     task.feed(trigger(1), finished(0), durable(1), aborted(1), trigger(2), finished(1), durable(2))
 
@@ -189,7 +189,7 @@ def test_a_checkpoint_commits_output_pending_since_an_earlier_one() -> None:
     assert to_bridge(task.feed(complete(2), CheckpointCommitted(checkpoint_id=2))) == []
 
 
-def test_a_task_with_nothing_to_commit_finishes_when_the_final_checkpoint_is_complete() -> None:
+def test_a_task_without_output_finishes_when_the_final_checkpoint_completes() -> None:
     task = source(STATELESS)
     ended = NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE)
     task.feed(ended, trigger(1, is_final=True), finished(0))
@@ -213,7 +213,7 @@ def test_the_snapshot_of_a_stateless_chain_is_acknowledged_after_the_barrier() -
     assert acknowledged.checkpoint_id == barrier.checkpoint_id == 1
 
 
-def test_an_ordinary_checkpoint_ends_no_source() -> None:
+def test_an_ordinary_checkpoint_does_not_end_a_source() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1), finished(0), durable(1))
 
@@ -261,7 +261,7 @@ def test_deferred_windows_fire_with_the_barrier() -> None:
     ]
 
 
-def test_a_channel_that_has_delivered_the_barrier_waits_for_the_others() -> None:
+def test_a_channel_is_blocked_from_its_barrier_until_the_others_arrive() -> None:
     task = window(FiringMode.ON_CHECKPOINT, channels=2)
 
     first = task.arrive(0, barrier(1), batch("behind"))

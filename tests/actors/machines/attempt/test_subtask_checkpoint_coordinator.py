@@ -83,7 +83,7 @@ def declined(reason: CheckpointDeclineReason) -> Message:
     return DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=BOOM)
 
 
-def test_windows_that_fire_with_checkpoints_are_given_the_watermark_of_the_inputs() -> None:
+def test_windows_that_fire_on_checkpoints_get_the_input_watermark() -> None:
     deferred, immediate = window(FiringMode.ON_CHECKPOINT), window(FiringMode.ON_WATERMARK)
 
     commands = to_bridge(deferred.arrive(0, Watermark(timestamp_ms=500), barrier(1)))
@@ -126,7 +126,7 @@ def test_the_state_of_a_savepoint_is_written_to_its_folder() -> None:
     assert written[-1] == WriteSnapshot(checkpoint_id=1, savepoint="/savepoint", sinks=())
 
 
-def test_a_snapshot_is_acknowledged_when_it_is_durable_with_the_time_that_it_took() -> None:
+def test_a_durable_snapshot_is_acknowledged_with_its_duration() -> None:
     task = sink()
     task.feed(trigger(1), finished(1))
     task.now += 30
@@ -140,7 +140,7 @@ def test_a_snapshot_is_acknowledged_when_it_is_durable_with_the_time_that_it_too
 
 
 @pytest.mark.parametrize(("chain", "then"), [(BOTH, [DiscardSnapshot(checkpoint_id=1)]), (SINKS, [])])
-def test_an_aborted_snapshot_is_prepared_and_not_written(chain: ChainOpened, then: list[Command]) -> None:
+def test_an_aborted_snapshot_is_prepared_but_not_written(chain: ChainOpened, then: list[Command]) -> None:
     task = sink(chain)
     task.feed(trigger(1), finished(1))
 
@@ -149,14 +149,14 @@ def test_an_aborted_snapshot_is_prepared_and_not_written(chain: ChainOpened, the
     assert to_bridge(task.feed(PREPARED)) == then
 
 
-def test_the_next_snapshot_waits_until_the_state_of_an_aborted_one_is_discarded() -> None:
+def test_a_snapshot_waits_until_the_state_of_an_aborted_one_is_discarded() -> None:
     task = sink(BOTH)
     task.feed(trigger(1), finished(1), aborted(1), PREPARED, trigger(2), finished(2))
 
     assert to_bridge(task.done(DiscardSnapshot)) == [PrepareCommit(checkpoint_id=2, staged=())]
 
 
-def test_a_snapshot_that_cannot_be_written_is_declined_and_the_next_one_is_taken() -> None:
+def test_an_unwritable_snapshot_is_declined_and_the_next_one_is_taken() -> None:
     task = sink()
     task.feed(trigger(1), finished(1), PREPARED, trigger(2), finished(2))
 
@@ -167,7 +167,7 @@ def test_a_snapshot_that_cannot_be_written_is_declined_and_the_next_one_is_taken
     assert task.machine.state.is_running
 
 
-def test_a_failure_of_a_checkpoint_that_was_aborted_declines_nothing() -> None:
+def test_a_failure_of_an_aborted_checkpoint_is_not_declined() -> None:
     task = sink()
     task.feed(trigger(1), finished(1), PREPARED, aborted(1))
 
@@ -212,7 +212,7 @@ def test_an_attempt_whose_state_is_lost_fails(kind: type[Command]) -> None:
     assert to_bridge(failed) == [CancelWork(), CloseChain(cancel=True)]
 
 
-def test_a_commit_waits_for_the_snapshots_before_it() -> None:
+def test_a_commit_waits_for_earlier_snapshots() -> None:
     task = sink()
     task.feed(trigger(1), finished(1), durable(1), splits("b"), StageResult(stage=2, staged=staged("b")))
     task.feed(trigger(2), finished(3))
@@ -228,7 +228,7 @@ def test_a_commit_waits_for_the_snapshots_before_it() -> None:
 
 
 def overtaken(chain: ChainOpened = STATELESS) -> Harness:
-    """A task with a barrier that has overtaken two batches."""
+    """Return a task with a barrier that has overtaken two batches."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=2))
     task.feed(StartTask(), chain)
     task.arrive(0, batch("x"), batch("y"), batch("a"), batch("b"))
@@ -257,7 +257,7 @@ def test_batches_in_flight_are_held_until_they_are_written() -> None:
     assert [part.in_flight.rows for each in acknowledged.state.operators for part in each.input_channels] == [2]
 
 
-def test_a_batch_freed_before_it_is_held_declines_its_checkpoint() -> None:
+def test_a_batch_freed_before_it_could_be_held_declines_its_checkpoint() -> None:
     task = overtaken()
 
     effects = task.refuse(HoldBatches, ends_attempt=False)
@@ -277,7 +277,7 @@ def test_blocked_data_is_released_when_the_checkpoint_is_aborted(how: str) -> No
     assert ReleaseBatches(holder=HOLDER) not in to_bridge(task.feed(aborted(1)))
 
 
-def test_channel_state_is_written_after_the_snapshot_before_it() -> None:
+def test_channel_state_is_written_after_the_previous_snapshot() -> None:
     task = overtaken(BOTH)
     began = to_bridge(task.feed(finished(0), finished(1), finished(2)))
 

@@ -1,4 +1,4 @@
-"""A Task in an unaligned checkpoint: the data that it holds, forwards, acknowledges and drops."""
+"""A Task in an unaligned checkpoint: the data that the task holds, forwards, acknowledges and drops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def hold(checkpoint_id: int, *names: str) -> HoldBatches:
 
 
 def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
-    """The command to write these in-flight batches: inputs have names of one letter, outputs have any name."""
+    """Return the command to write these in-flight batches. Inputs have names of one letter, outputs have any name."""
     path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
     entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
     leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
@@ -96,12 +96,14 @@ def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> W
     return WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
 
 
-def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
+def channel_state_written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
     return ChannelStateWritten(checkpoint_id=checkpoint_id, folders=(FOLDER,) * parts)
 
 
 def operator(channels: int = 2, outputs: int = 0) -> Harness:
-    """An intermediate task whose inputs have delivered `a` to `d`: it is processing two of them, and two wait."""
+    """Return an intermediate task whose inputs have delivered `a` to `d`: two batches are being processed, and two
+    wait.
+    """
     task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
     task.feed(StartTask(), WINDOWS)
     task.arrive(0, batch("a"), batch("b"))
@@ -139,7 +141,7 @@ def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> No
     task.feed(finished(0), finished(1), finished(2))
 
     early = task.feed(durable(1))
-    effects = task.feed(written(1))
+    effects = task.feed(channel_state_written(1))
 
     assert to_job_master(early) == []
     [acknowledged] = to_job_master(effects)
@@ -182,7 +184,7 @@ def test_a_barrier_on_a_pointwise_edge_does_not_overtake(strategy: ShipStrategy)
     assert down(credited) == [batch("rows"), barrier(1, alignment=AlignmentType.FORCED_ALIGNED)]
 
 
-def test_a_barrier_forced_to_align_is_unaligned_again_downstream_of_the_task() -> None:
+def test_a_barrier_forced_to_align_is_unaligned_downstream() -> None:
     task = operator(outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
     task.feed(finished(0, "x"), finished(1), finished(2), finished(3))
@@ -210,7 +212,7 @@ def test_an_alignment_that_takes_too_long_becomes_unaligned() -> None:
     assert any(isinstance(each, SnapshotState) for each in to_bridge(task.feed(finished(0), finished(1))))
 
 
-def test_an_announcement_admits_no_data_if_there_is_no_room() -> None:
+def test_an_announced_barrier_admits_no_data_if_there_is_no_room() -> None:
     task = operator()
 
     effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
@@ -218,7 +220,7 @@ def test_an_announcement_admits_no_data_if_there_is_no_room() -> None:
     assert to_bridge(effects) == []
 
 
-def test_recovered_in_flight_data_is_processed_before_anything_else() -> None:
+def test_recovered_in_flight_data_is_processed_first() -> None:
     task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1, outputs=1), inputs=1, outputs=1))
     task.feed(StartTask())
 
@@ -241,7 +243,7 @@ def test_recovered_but_unread_data_is_still_in_flight() -> None:
     assert to_bridge(effects) == [hold(1, "c")]
 
 
-def test_an_aborted_checkpoint_frees_its_data_and_reports_its_durable_half() -> None:
+def test_an_aborted_checkpoint_frees_its_data_and_reports_its_durable_part() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -261,22 +263,22 @@ def test_a_partial_snapshot_is_reported_for_deletion_after_the_attempt_ends(end:
     task.feed(finished(0), finished(1), finished(2), durable(1))
 
     ending = task.feed(end)
-    # The checkpoint is aborted with the attempt, which is not notified of it any more.
+    # The checkpoint is aborted together with the attempt, which is no longer notified of the abort.
     ended = task.feed(ChainClosed())
 
     assert to_job_master(ending) == []
-    told = to_job_master(ended)
-    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+    messages = to_job_master(ended)
+    assert [type(message) for message in messages] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
-def test_an_attempt_whose_bridge_dies_reports_its_partial_snapshot() -> None:
+def test_an_attempt_whose_bridge_is_lost_reports_its_partial_snapshot() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    told = to_job_master(task.feed(BridgeLost(cause=FULL)))
+    messages = to_job_master(task.feed(BridgeLost(cause=FULL)))
 
-    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+    assert [type(message) for message in messages] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
 def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> None:
@@ -304,7 +306,7 @@ def test_unwritable_channel_state_declines_the_checkpoint_and_the_task_continues
 
     reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
-    # The decline comes first: the durable half must not be taken for the whole.
+    # The decline comes first, so that the durable part is not mistaken for the complete snapshot.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
     assert task.machine.state.is_running
@@ -319,7 +321,7 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
 
     task.now += 201
     effects = task.feed(finished(1))
-    early, late = task.feed(durable(1)), task.feed(written(1))
+    early, late = task.feed(durable(1)), task.feed(channel_state_written(1))
 
     assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
     assert write(1, outputs="rows") in to_bridge(early)
@@ -327,8 +329,8 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
     assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
 
 
-def waiting() -> Harness:
-    """A source whose aligned barrier waits after a batch for which no reader has room."""
+def source_with_waiting_barrier() -> Harness:
+    """Return a source whose aligned barrier waits after a batch for which no reader has room."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))
@@ -338,42 +340,42 @@ def waiting() -> Harness:
 
 
 def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
-    task = waiting()
+    task = source_with_waiting_barrier()
     sent = task.feed(finished(2), durable(1))
     task.now += 201
 
     effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
-    acknowledged = task.feed(written(1))
+    acknowledged = task.feed(channel_state_written(1))
 
     assert StartTimer(key="alignment", delay_ms=201, message=AlignmentTimeoutDue(checkpoint_id=1)) in sent
     assert down(sent) == []
     assert to_job_master(sent) == []
     assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
     assert to_bridge(effects) == [hold(1, "rows"), write(1, outputs="rows")]
-    [told] = to_job_master(acknowledged)
-    assert isinstance(told, AcknowledgeCheckpoint)
-    assert told.metrics.is_unaligned
+    [acknowledgement] = to_job_master(acknowledged)
+    assert isinstance(acknowledgement, AcknowledgeCheckpoint)
+    assert acknowledgement.metrics.is_unaligned
 
 
-def test_a_barrier_sent_before_the_alignment_timeout_has_overtaken_nothing() -> None:
-    task = waiting()
+def test_a_barrier_sent_before_the_alignment_timeout_overtakes_no_data() -> None:
+    task = source_with_waiting_barrier()
     task.feed(finished(2), durable(1))
 
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
     task.now += 201
     late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
-    [told] = to_job_master(task.feed(written(1, parts=0)))
+    [acknowledgement] = to_job_master(task.feed(channel_state_written(1, parts=0)))
 
     assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
     assert to_bridge(left) == [write(1)]
     assert down(late) == []
-    assert isinstance(told, AcknowledgeCheckpoint)
-    assert not told.metrics.is_unaligned
-    assert told.metrics.bytes_persisted_during_alignment == 0
+    assert isinstance(acknowledgement, AcknowledgeCheckpoint)
+    assert not acknowledgement.metrics.is_unaligned
+    assert acknowledgement.metrics.bytes_persisted_during_alignment == 0
 
 
-def test_an_aborted_checkpoints_barrier_no_longer_overtakes() -> None:
-    task = waiting()
+def test_the_barrier_of_an_aborted_checkpoint_does_not_overtake() -> None:
+    task = source_with_waiting_barrier()
     task.feed(finished(2))
     task.feed(aborted(1))
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))

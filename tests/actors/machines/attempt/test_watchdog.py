@@ -1,4 +1,4 @@
-"""The watchdog fails an attempt whose stage makes no progress: the conditions, and the error message."""
+"""The watchdog fails an attempt whose stage makes no progress: the conditions and the error message."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_stalled_stage_fails_with_its_progress_and_time() -> None:
     ],
     ids=["done", "jobs", "tasks", "piece"],
 )
-def test_a_task_that_ends_a_job_that_begins_and_other_work_are_progress(further: WorkProgress) -> None:
+def test_finished_tasks_started_jobs_and_other_work_count_as_progress(further: WorkProgress) -> None:
     watchdog = StageWatchdog(5_000)
     watchdog.observe((STANDING,), 1_000)
 
@@ -62,7 +62,7 @@ def test_a_task_that_ends_a_job_that_begins_and_other_work_are_progress(further:
     assert [stage.progress_ms for stage in stages] == [6_000]
 
 
-def test_tasks_that_begin_and_fail_are_no_progress() -> None:
+def test_started_and_failed_tasks_do_not_count_as_progress() -> None:
     watchdog = StageWatchdog(5_000)
     watchdog.observe((STANDING,), 1_000)
 
@@ -72,7 +72,7 @@ def test_tasks_that_begin_and_fail_are_no_progress() -> None:
     assert failure.message.endswith("3 of 8 Spark tasks are done, 1 run, 2 have failed")
 
 
-def test_a_stage_stalls_from_its_start_and_not_from_the_first_report() -> None:
+def test_the_stall_timeout_begins_at_the_start_of_a_stage() -> None:
     watchdog = StageWatchdog(5_000)
     waiting = WorkProgress(piece=1, what="opening", age_ms=7_000)
 
@@ -98,7 +98,7 @@ def test_stages_are_checked_several_times_within_the_timeout(timeout_ms: int, in
 
 
 class HangingEngine(EmptyEngine):
-    """An engine whose work never ends; its progress is scripted."""
+    """An engine whose work never completes; its progress is scripted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
@@ -117,7 +117,7 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task: spawns a bridge, and records its messages."""
+    """Acts as the Task: spawns a bridge, and records the bridge's messages."""
 
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge
@@ -131,13 +131,13 @@ class Parent(Actor):
 
 
 class Hanging:
-    """A bridge in virtual time, with the messages to its Task."""
+    """A bridge in virtual time, with the messages that it sent to its Task."""
 
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
-        self.engine, self.told = HangingEngine(deployed), list[Message]()
+        self.engine, self.messages = HangingEngine(deployed), list[Message]()
         props = Props(Bridge, deployed, self.engine)
-        system.spawn(Props(Parent, props, self.told), "task")
+        system.spawn(Props(Parent, props, self.messages), "task")
         system.run_until_idle()
         found = system.find("/user/task/bridge")
         assert found is not None
@@ -148,10 +148,10 @@ def test_a_task_is_notified_of_a_stalled_stage_after_the_timeout(seeded_system: 
     bridge = Hanging(seeded_system, 8_000)
 
     seeded_system.advance(9_999)
-    assert bridge.told == []
+    assert bridge.messages == []
     seeded_system.advance(60_000)
 
-    (failed,) = bridge.told
+    (failed,) = bridge.messages
     assert isinstance(failed, EngineFailed)
     assert failed.cause.type_name == "StageTimeoutError"
 

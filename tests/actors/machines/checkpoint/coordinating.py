@@ -1,4 +1,6 @@
-"""Drives the coordinator's machine: virtual timers, an id counter, and a storage that answers at once or on command."""
+"""Drives the coordinator's state machine with virtual timers, an id counter, and a storage that replies at once or on
+command.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ class Ids:
 
 
 class Coordination:
-    """Passes events to the machine and executes its effects; `log` has every effect so far, in order."""
+    """Passes events to the machine and executes the returned effects. `log` contains every effect so far, in order."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class Coordination:
             self.handle(events.TasksChanged(tasks=tasks))
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Pass the event to the machine, execute its effects, and return these and the effects of their results."""
+        """Pass the event to the machine, execute its effects, and return these effects and those of their results."""
         already = len(self.log)
         made = self.machine.handle(event, self.now)
         self.machine.check()
@@ -199,11 +201,11 @@ class Coordination:
         self.now = end
 
     def effects(self, kind: type[E]) -> list[E]:
-        """Every effect of one kind so far."""
+        """Return all effects of one class so far."""
         return [effect for effect in self.log if isinstance(effect, kind)]
 
     def disposed(self) -> list[str]:
-        """The checkpoints and state deleted so far, in order."""
+        """Return the checkpoints and state deleted so far, in order."""
         return [
             path
             for effect in self.effects(events.Dispose)
@@ -211,7 +213,7 @@ class Coordination:
         ]
 
     def written_checkpoints(self) -> list[CompletedCheckpoint]:
-        """The completed checkpoints, as they were written."""
+        """Return the completed checkpoints in the order in which they were written."""
         ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
         writes = self.effects(events.WriteMetadata)
         return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
@@ -275,7 +277,7 @@ SOURCE, SINK = planned_task("source"), planned_task("sink", is_source=False)
 
 
 def two_tasks(**changed: Any) -> Coordination:
-    """A source and a sink, both running."""
+    """Return the harness with a source and a sink, both running."""
     return Coordination(SOURCE, SINK, **changed)
 
 
@@ -289,7 +291,7 @@ def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any)
 def completed_checkpoint(
     checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
 ) -> CompletedCheckpoint:
-    """A checkpoint with arbitrary content; only its identity matters."""
+    """Return a checkpoint with arbitrary content; only its identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),
         checkpoint_id=checkpoint_id,
@@ -303,5 +305,5 @@ def completed_checkpoint(
 
 
 def shared(name: str) -> SharedStateHandle:
-    """The handle that `snapshot(shared=[name])` holds."""
+    """Return the handle that `snapshot(shared=[name])` contains."""
     return SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1)

@@ -1,5 +1,5 @@
-"""Messages for other jobs, ended attempts and unknown checkpoints have no effect; nor have duplicate, reordered and
-late ones.
+"""Messages for other jobs, ended attempts and unknown checkpoints have no effect. The same holds for duplicate,
+reordered and late messages.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_messages_about_unknown_checkpoints_or_tasks_are_ignored(message: Coordi
     assert harness.machine.pending[1].awaited == {"source", "sink"}
 
 
-def test_state_of_a_foreign_job_is_not_ours_to_delete() -> None:
+def test_state_of_a_foreign_job_is_not_deleted() -> None:
     harness = two_tasks()
     harness.trigger()
 
@@ -84,7 +84,7 @@ def test_state_of_a_foreign_job_is_not_ours_to_delete() -> None:
     assert harness.disposed() == []
 
 
-def test_state_of_a_dead_attempt_is_deleted() -> None:
+def test_state_of_an_ended_attempt_is_deleted() -> None:
     harness = two_tasks()
     harness.trigger()
 
@@ -117,7 +117,7 @@ def test_a_duplicate_acknowledgement_counts_once_with_its_first_state() -> None:
     assert (harness.completed(), harness.disposed()) == ([1], [])
 
 
-def test_a_decline_after_the_acknowledgement_still_aborts_the_checkpoint() -> None:
+def test_a_decline_after_an_acknowledgement_aborts_the_checkpoint() -> None:
     harness = two_tasks(tolerable_failures=9)
     harness.trigger()
     harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -129,7 +129,7 @@ def test_a_decline_after_the_acknowledgement_still_aborts_the_checkpoint() -> No
     assert isinstance(late[0], Ignore)
 
 
-def test_late_state_in_parts_is_deleted_part_by_part_and_once() -> None:
+def test_late_state_reported_in_parts_is_deleted_part_by_part_and_once() -> None:
     harness = two_tasks(tolerable_failures=9)
     harness.trigger()
     harness.decline("source", 1)
@@ -140,7 +140,7 @@ def test_late_state_in_parts_is_deleted_part_by_part_and_once() -> None:
     assert harness.disposed() == ["channels", "chain"]
 
 
-def test_an_answer_that_arrives_before_the_tasks_are_notified_counts() -> None:
+def test_an_acknowledgement_before_the_tasks_are_notified_counts() -> None:
     harness = two_tasks(operator_coordinators=True)
     harness.trigger()
 
@@ -152,7 +152,7 @@ def test_an_answer_that_arrives_before_the_tasks_are_notified_counts() -> None:
     assert (early, harness.completed()) == ([], [1])
 
 
-def test_messages_of_earlier_attempts_reach_no_new_checkpoint() -> None:
+def test_messages_of_earlier_attempts_do_not_affect_a_new_checkpoint() -> None:
     harness = two_tasks(tolerable_failures=0)
     harness.trigger()
     harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
@@ -169,7 +169,7 @@ def test_messages_of_earlier_attempts_reach_no_new_checkpoint() -> None:
     assert harness.disposed() == ["s"]
 
 
-def test_a_finished_task_is_not_notified_of_an_abort_that_others_get() -> None:
+def test_a_finished_task_is_not_notified_of_an_abort() -> None:
     harness = Coordination(planned_task("a"), planned_task("b"), tolerable_failures=9)
     harness.trigger()
     harness.set_state("a", ExecutionState.FAILED)
@@ -179,7 +179,7 @@ def test_a_finished_task_is_not_notified_of_an_abort_that_others_get() -> None:
     assert [message.attempt for message in harness.effects(NotifyCheckpointAborted)] == ["b"]
 
 
-def test_a_forgotten_checkpoint_is_distinguished_from_a_completed_one() -> None:
+def test_an_unknown_checkpoint_is_distinguished_from_a_completed_one() -> None:
     harness = two_tasks()
     for checkpoint_id in range(1, 20):
         complete_checkpoint(harness, checkpoint_id)

@@ -93,7 +93,7 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     assert harness.effects(CheckpointFailuresExceeded) == []
 
 
-def test_state_of_a_younger_pending_checkpoint_outlives_completions_without_it() -> None:
+def test_state_of_a_younger_pending_checkpoint_survives_earlier_completions() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1, shared=["x"])
     harness.trigger()
@@ -106,7 +106,7 @@ def test_state_of_a_younger_pending_checkpoint_outlives_completions_without_it()
     assert "x" not in harness.disposed()
 
 
-def test_state_of_a_final_checkpoint_outlives_the_completion_of_a_younger_one() -> None:
+def test_state_of_a_final_checkpoint_survives_the_completion_of_a_younger_one() -> None:
     harness = two_tasks()
     harness.trigger(for_final_checkpoint())
     harness.trigger()
@@ -164,7 +164,7 @@ def test_shared_state_of_ended_attempts_is_deleted_at_once() -> None:
     assert harness.disposed() == ["y"]
 
 
-def test_existing_shared_state_is_registered_once() -> None:
+def test_shared_state_that_exists_already_is_registered_once() -> None:
     harness = two_tasks(retained=2)
     complete_checkpoint(harness, 1, shared=["x"])
     rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
@@ -179,7 +179,7 @@ def test_existing_shared_state_is_registered_once() -> None:
     assert harness.written_checkpoints()[1].task_states[1].state == state
 
 
-def test_subsuming_deletes_a_checkpoint_and_the_state_that_only_it_refers_to() -> None:
+def test_subsuming_deletes_a_checkpoint_and_its_unshared_state() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1, exclusive=["s"], shared=["x", "y"])
 

@@ -1,4 +1,4 @@
-"""Subsumed checkpoints are deleted a few at a time; no new checkpoint starts while too many wait to be deleted."""
+"""Subsumed checkpoints are deleted a few at a time. No new checkpoint starts while too many deletions are pending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dispose_state(name: str) -> Dispose:
 
 
 def slow(**changed: int) -> Coordination:
-    """A coordinator whose checkpoints are written at once, and deleted on the test's command."""
+    """Return a coordinator whose checkpoints are written at once, and deleted when the test says so."""
     return two_tasks(storage_answers=False, **changed)
 
 
@@ -34,7 +34,7 @@ def deleting(harness: Coordination) -> list[tuple[int, ...]]:
     return [disposal.retained for disposal in harness.effects(events.Dispose)]
 
 
-def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first() -> None:
+def test_the_number_of_concurrent_deletions_is_limited_and_the_oldest_goes_first() -> None:
     cleaner = CheckpointsCleaner(2)
 
     begun = [each for number in (1, 2, 3, 4) for each in cleaner.add(dispose_checkpoint(number))]
@@ -45,7 +45,7 @@ def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first(
     assert len(cleaner) == 3
 
 
-def test_state_of_many_late_tasks_is_deleted_at_once_and_not_past_a_checkpoint() -> None:
+def test_state_of_many_late_tasks_is_deleted_at_once_before_waiting_checkpoints() -> None:
     cleaner = CheckpointsCleaner(1)
     for disposal in (
         dispose_checkpoint(1),
@@ -79,7 +79,7 @@ def test_subsumed_checkpoints_wait_for_their_deletion_while_others_complete() ->
     assert harness.completed() == [4]
 
 
-def test_no_checkpoint_begins_while_too_many_wait_to_be_deleted() -> None:
+def test_no_checkpoint_starts_while_too_many_deletions_are_pending() -> None:
     harness = slow(max_concurrent=1, max_concurrent_deletions=1)
     for checkpoint_id in (1, 2, 3):
         completes(harness, checkpoint_id)
@@ -92,7 +92,7 @@ def test_no_checkpoint_begins_while_too_many_wait_to_be_deleted() -> None:
     assert list(harness.machine.pending) == [4]
 
 
-def test_a_job_that_ends_waits_for_every_deletion_before_its_folder_goes() -> None:
+def test_an_ending_job_waits_for_all_deletions_before_deleting_its_folder() -> None:
     harness = slow(max_concurrent_deletions=1)
     for checkpoint_id in (1, 2, 3):
         completes(harness, checkpoint_id)

@@ -1,4 +1,4 @@
-"""A store retains the newest checkpoints, and everything that a later leader of the job needs."""
+"""A store retains the newest checkpoints, and all data that a later leader of the job needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_checkpoints_are_retained_by_id_in_any_order_of_completion() -> None:
     assert (ids(store), gone) == ([2, 3], [1])
 
 
-def test_a_savepoint_stays_whatever_becomes_of_the_job() -> None:
+def test_a_savepoint_is_retained_whatever_the_final_job_status() -> None:
     store = CompletedCheckpointStore(JOB, 3, NEVER)
     store.add(completed_checkpoint(1))
     store.add(completed_checkpoint(2, savepoint=True))

@@ -31,7 +31,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 )
 
 
-def test_only_sources_are_triggered_and_all_tasks_are_awaited() -> None:
+def test_only_sources_are_triggered_but_all_tasks_must_acknowledge() -> None:
     harness = two_tasks()
 
     harness.trigger()
@@ -52,7 +52,7 @@ def test_a_checkpoint_is_complete_only_when_its_metadata_is_durable() -> None:
     assert [effect.attempt for effect in harness.effects(NotifyCheckpointComplete)] == ["source", "sink"]
 
 
-def test_the_metadata_contains_the_state_that_every_task_has_acknowledged() -> None:
+def test_the_metadata_contains_the_acknowledged_state_of_every_task() -> None:
     harness = two_tasks()
     harness.advance(100)
     harness.trigger()
@@ -96,7 +96,7 @@ def test_checkpoint_duration_includes_writing_the_metadata() -> None:
     assert report.path == "chk-1"
 
 
-def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() -> None:
+def test_tasks_are_triggered_after_the_operator_coordinators_are_snapshotted() -> None:
     harness = two_tasks(operator_coordinators=True)
     state = OperatorCoordinatorState(operator_id=OperatorId("files"), data=b"seen")
 
@@ -111,7 +111,7 @@ def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() ->
     assert harness.effects(events.WriteMetadata)[0].checkpoint.coordinator_states == (state,)
 
 
-def test_the_end_of_a_checkpoint_that_reached_no_task_is_not_announced() -> None:
+def test_the_abort_of_a_checkpoint_that_reached_no_task_is_not_announced() -> None:
     harness = two_tasks(operator_coordinators=True)
     harness.trigger()
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_checkpoint_that_reached_no_task_is_not_announced() -> None
     assert [type(effect) for effect in late] == [Ignore]
 
 
-def test_a_checkpoint_that_takes_too_long_expires() -> None:
+def test_a_checkpoint_that_exceeds_its_timeout_expires() -> None:
     harness = two_tasks(timeout_ms=1_000, tolerable_failures=1)
     harness.trigger()
     harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_takes_too_long_expires() -> None:
     assert harness.disposed() == ["s"]
 
 
-def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_counts() -> None:
+def test_unwritable_metadata_fails_the_checkpoint_and_counts_as_a_failure() -> None:
     harness = two_tasks()
     harness.storage_fails = True
 
@@ -149,7 +149,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_counts() -> No
     assert harness.disposed() == ["s"]
 
 
-def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> None:
+def test_the_job_fails_after_too_many_consecutive_checkpoint_failures() -> None:
     harness = two_tasks(tolerable_failures=1, retained=2)
 
     for checkpoint_id, succeeds in enumerate([False, True, False, False], start=1):

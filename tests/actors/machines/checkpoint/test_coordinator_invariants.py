@@ -44,7 +44,7 @@ BATCHES = 3
 
 
 class Coordinating(RuleBasedStateMachine):
-    """Tasks that acknowledge, decline, die and restart, a storage that answers late, and a clock."""
+    """Tasks that acknowledge, decline, die and restart, a storage that replies late, and a clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,12 +205,12 @@ class Coordinating(RuleBasedStateMachine):
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
         timed = {int(timer.removeprefix("timeout-")) for timer in self.harness.timers if timer.startswith("timeout-")}
-        # A checkpoint that is being added to the store can time out no more, whether its timer fired or not.
+        # A checkpoint that is being added to the store can no longer time out, whether or not its timer fired.
         assert timed <= set(self.harness.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """End the job: all requests are answered, and a stopped job retains its last checkpoint, even if that is still
-        being written when the job ends.
+        """End the job. All requests must be answered, and a stopped job must retain its last checkpoint, even if that
+        checkpoint is still being written when the job ends.
         """
         retained = [checkpoint.checkpoint_id for checkpoint in self.harness.machine.completed]
         retained += [each for each in self._under_way() if self._is_retained(each)]
@@ -233,9 +233,9 @@ class Coordinating(RuleBasedStateMachine):
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
-        told = [report.request_id for report in self.harness.effects(SavepointCompleted)]
-        told += [report.request_id for report in self.harness.effects(SavepointFailed)]
-        return [request_id for request_id in told if request_id != "stop"]
+        request_ids = [report.request_id for report in self.harness.effects(SavepointCompleted)]
+        request_ids += [report.request_id for report in self.harness.effects(SavepointFailed)]
+        return [request_id for request_id in request_ids if request_id != "stop"]
 
     def _names(self) -> list[str]:
         return [f"a{self.life}", f"b{self.life}"]
@@ -272,8 +272,8 @@ class Coordinating(RuleBasedStateMachine):
         return [*self.harness.effects(events.Dispose), *self.harness.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
-        """The pending checkpoints that the current tasks know; ended tasks may leave one that is being added to the
-        store.
+        """Return the pending checkpoints that the current tasks know. Ended tasks may leave a checkpoint that is being
+        added to the store.
         """
         return [each for each in sorted(self.harness.machine.pending) if each > self.last_of_former_life]
 
@@ -286,7 +286,9 @@ class Coordinating(RuleBasedStateMachine):
 
 
 def _state_of(name: str, checkpoint_id: int) -> TaskStateSnapshot:
-    """The state of a task: the shared batches of its last checkpoints, and one exclusive file of this checkpoint."""
+    """Return the state of a task: the shared batches of its last checkpoints, and one exclusive file of this
+    checkpoint.
+    """
     batches = range(max(1, checkpoint_id - BATCHES + 1), checkpoint_id + 1)
     return snapshot(shared=[f"{name} batch {number}" for number in batches], exclusive=[f"{name} of {checkpoint_id}"])
 

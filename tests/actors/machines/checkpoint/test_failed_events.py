@@ -1,4 +1,4 @@
-"""If an event makes the coordinator raise, only the checkpoint of the event fails, and the job continues."""
+"""If an event makes the coordinator raise, only the checkpoint of that event fails, and the job continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 
 
 def invalid(checkpoint_id: int) -> AcknowledgeCheckpoint:
-    """An acknowledgement with an invalid handle."""
+    """Return an acknowledgement with an invalid handle."""
     handles = (None,)
     state = OperatorSubtaskState(operator_id=OperatorId("operator"), shared=handles)  # type: ignore[arg-type]
     return acknowledgement("sink", checkpoint_id, TaskStateSnapshot(operators=(state,)))
@@ -82,7 +82,7 @@ def test_three_events_that_raise_do_not_fail_the_job(fault: Callable[[Coordinati
     assert harness.completed() == [harness.ids.next - 1]
 
 
-def test_the_requester_of_a_checkpoint_whose_trigger_raises_gets_an_answer() -> None:
+def test_the_requester_of_a_checkpoint_whose_trigger_raises_gets_a_reply() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1)
     harness.ids.next = 1
@@ -109,7 +109,7 @@ def test_the_scheduler_continues_after_a_trigger_that_raises() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> None:
+def test_the_final_checkpoint_is_retried_if_its_trigger_raises() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1)
     harness.ids.next = 1
@@ -121,7 +121,7 @@ def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> No
     assert harness.machine.pending[2].properties.is_final
 
 
-def test_a_raising_event_is_handled_in_the_same_way_again() -> None:
+def test_repeating_an_event_that_raised_has_the_same_result() -> None:
     def run() -> list[CoordinatorEffect]:
         harness = two_tasks(tolerable_failures=9)
         complete_checkpoint(harness, 1)
@@ -144,7 +144,7 @@ def test_a_failing_effect_fails_only_its_checkpoint() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_an_event_that_concerns_no_checkpoint_still_raises() -> None:
+def test_an_event_without_a_checkpoint_still_raises() -> None:
     harness = two_tasks()
 
     with pytest.raises(AssertionError, match="a deletion ends once"):

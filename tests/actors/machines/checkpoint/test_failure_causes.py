@@ -1,4 +1,4 @@
-"""A failed checkpoint is reported with its cause, its task and TaskManager, and the number of equal failures."""
+"""A failed checkpoint is reported with its cause, its task and TaskManager, and how often the same failure occurred."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_checkpoint_aborted_by_a_failover_has_no_failure_cause() -> None:
     assert failures(harness) == ["None"]
 
 
-def test_an_expired_checkpoint_names_the_task_that_is_missing() -> None:
+def test_an_expired_checkpoint_names_the_missing_tasks() -> None:
     harness = Coordination(SOURCE, SINK, planned_task("other"), tolerable_failures=9, timeout_ms=500)
     harness.trigger()
     harness.acknowledge("source", 1)

@@ -1,4 +1,4 @@
-"""Failed checkpoints are counted by cause, and each count has its limit."""
+"""Failed checkpoints are counted by cause, and each cause has its own limit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_success_resets_the_consecutive_failures_of_every_cause() -> None:
 
 
 @pytest.mark.parametrize("reason", [each for each in CheckpointFailureReason if "TRIGGER" not in each])
-def test_a_cause_without_limit_never_fails_the_job_and_the_others_do(reason: CheckpointFailureReason) -> None:
+def test_a_cause_without_a_limit_never_fails_the_job(reason: CheckpointFailureReason) -> None:
     manager = CheckpointFailureManager(0, tolerating(reason, UNLIMITED_TOLERABLE_FAILURES))
     declined = Declined.EXPIRED if reason is CheckpointFailureReason.CHECKPOINT_EXPIRED else Declined(reason.value)
 
@@ -80,7 +80,7 @@ def test_the_error_names_the_cause_its_limit_and_the_last_failure() -> None:
     ]
 
 
-def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
+def test_a_job_may_tolerate_unwritable_metadata() -> None:
     unlimited = tolerating(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, UNLIMITED_TOLERABLE_FAILURES)
     harness = two_tasks(tolerable_by_reason=unlimited)
     harness.storage_fails = True
@@ -91,7 +91,7 @@ def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
     assert causes_of_exceeded_failures(harness) == []
 
 
-def test_missing_checkpoint_ids_fail_the_job_if_configured_but_savepoints_do_not() -> None:
+def test_missing_checkpoint_ids_fail_the_job_if_configured_except_for_savepoints() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
     harness = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
     harness.counter_fails = True

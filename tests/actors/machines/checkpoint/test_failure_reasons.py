@@ -1,4 +1,4 @@
-"""Each reason for a tolerable failure of a checkpoint can occur."""
+"""Each reason for a tolerable checkpoint failure can occur."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reason_of(harness: Coordination) -> CheckpointDeclineReason:
 
 
 def declined_by_task(effects: list[TaskEffect]) -> CheckpointDeclineReason:
-    """The reason in the coordinator's report when a task declines."""
+    """Return the reason in the coordinator's report when a task declines."""
     (declined,) = to_job_master(effects)
     assert isinstance(declined, DeclineCheckpoint)
     harness = two_tasks(tolerable_failures=9)
@@ -95,7 +95,7 @@ CASES: dict[CheckpointFailureReason, Callable[[], CheckpointDeclineReason]] = {
 
 
 @pytest.mark.parametrize("reason", CheckpointFailureReason)
-def test_every_cause_that_can_be_tolerated_can_occur(reason: CheckpointFailureReason) -> None:
+def test_every_tolerable_failure_cause_can_occur(reason: CheckpointFailureReason) -> None:
     occurred = CASES[reason]()
 
     assert occurred.value in (reason.value, reason.value.removeprefix("CHECKPOINT_"))

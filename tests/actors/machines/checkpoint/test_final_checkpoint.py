@@ -1,4 +1,4 @@
-"""A finished input needs a final checkpoint, which is taken even if something delays it."""
+"""A finished input needs a final checkpoint, which is taken even after delays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def at_the_end(**changed: Any) -> Coordination:
     return harness
 
 
-def test_the_final_checkpoint_ignores_interval_and_pause() -> None:
+def test_the_final_checkpoint_ignores_interval_and_minimum_pause() -> None:
     harness = at_the_end(min_pause_ms=60_000)
     harness.trigger()
     harness.acknowledge("a", 1)
@@ -45,7 +45,7 @@ def test_the_final_checkpoint_waits_for_a_pending_one() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_the_final_checkpoint_waits_for_a_request_whose_id_is_being_drawn() -> None:
+def test_the_final_checkpoint_waits_for_a_request_that_draws_its_id() -> None:
     harness = at_the_end()
     harness.while_an_id_is_drawn = lambda: _once(harness, FinalCheckpointRequest(job_id=JOB))
     harness.trigger()
@@ -56,7 +56,7 @@ def test_the_final_checkpoint_waits_for_a_request_whose_id_is_being_drawn() -> N
     assert list(harness.machine.pending) == [2]
 
 
-def test_a_request_begins_if_the_earlier_one_was_declined_too_late() -> None:
+def test_a_request_is_served_if_the_scheduler_stops_before_the_earlier_one() -> None:
     harness = at_the_end(interval_ms=100)
 
     def meanwhile() -> None:
@@ -121,7 +121,7 @@ def test_new_attempts_have_not_requested_the_final_checkpoint() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_a_scheduler_that_is_stopped_late_only_delays_it() -> None:
+def test_stopping_the_scheduler_late_only_delays_the_final_checkpoint() -> None:
     harness = at_the_end()
     harness.handle(FinalCheckpointRequest(job_id=JOB))
 

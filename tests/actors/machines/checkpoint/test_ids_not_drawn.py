@@ -1,4 +1,4 @@
-"""If drawing a checkpoint id fails, requests for a checkpoint are refused with that failure, and the job continues."""
+"""If drawing a checkpoint id fails, the requests for a checkpoint are refused with the cause, and the job continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def want_savepoint(harness: Coordination, request_id: str) -> None:
     harness.handle(events.TriggerRequested(properties=for_savepoint(f"at {request_id}"), request_id=request_id))
 
 
-def test_a_request_for_a_savepoint_is_answered_with_the_reason_and_how_often_in_a_row() -> None:
+def test_a_savepoint_request_is_refused_with_the_cause_and_failure_count() -> None:
     harness = without_ids()
 
     want_savepoint(harness, "first")
@@ -47,7 +47,7 @@ def test_a_request_for_a_savepoint_is_answered_with_the_reason_and_how_often_in_
     ]
 
 
-def test_a_drawn_id_resets_the_consecutive_failures() -> None:
+def test_a_drawn_id_resets_the_failure_count() -> None:
     harness = without_ids()
     want_savepoint(harness, "first")
     harness.counter_fails = False
@@ -74,7 +74,7 @@ def test_the_scheduler_retries_at_its_next_tick_without_failing_the_job() -> Non
     assert harness.effects(CheckpointFailuresExceeded) == []
 
 
-def test_a_stop_is_refused_and_the_job_continues() -> None:
+def test_a_stop_without_a_checkpoint_id_is_refused_and_the_job_continues() -> None:
     harness = without_ids()
 
     harness.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))
@@ -87,7 +87,7 @@ def test_a_stop_is_refused_and_the_job_continues() -> None:
     assert not harness.machine.pending
 
 
-def test_the_final_checkpoint_of_an_input_that_has_ended_is_tried_again_after_a_while() -> None:
+def test_the_final_checkpoint_is_retried_later_if_drawing_an_id_fails() -> None:
     harness = without_ids()
 
     harness.handle(FinalCheckpointRequest(job_id=JOB))

@@ -48,7 +48,7 @@ BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
 
 
 class Hooked:
-    """A machine with master hooks that answer on the test's command."""
+    """A machine with master hooks that complete when the test says so."""
 
     def __init__(self, *hooks: str, **changed: Any) -> None:
         self.machine = CheckpointCoordinatorMachine(
@@ -102,7 +102,7 @@ def test_a_failing_hook_aborts_the_checkpoint_but_not_the_job() -> None:
 @pytest.mark.parametrize(
     "late", [MasterHooksTriggered(checkpoint_id=1), MasterHookFailed(checkpoint_id=1, cause=BROKEN)]
 )
-def test_hooks_that_answer_late_or_twice_change_nothing(late: Any) -> None:
+def test_late_or_duplicate_results_of_hooks_are_ignored(late: Any) -> None:
     job = Hooked("a")
     job.trigger()
     job.handle(MasterHooksTriggered(checkpoint_id=1))
@@ -136,7 +136,7 @@ def test_the_hooks_restore_before_the_tasks_get_their_state() -> None:
     assert answered == [RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)]
 
 
-def test_master_hooks_are_reset_without_a_checkpoint() -> None:
+def test_master_hooks_are_reset_if_there_is_no_checkpoint() -> None:
     job = Hooked("a")
 
     made = job.handle(RequestRestoreState(job_id=JOB, version=1))
@@ -144,7 +144,7 @@ def test_master_hooks_are_reset_without_a_checkpoint() -> None:
     assert made[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
 
 
-def test_master_hooks_are_not_called_for_a_checkpoint_without_their_state() -> None:
+def test_master_hooks_are_not_restored_without_state_in_the_checkpoint() -> None:
     job = Hooked("a")
     checkpoint = completed_checkpoint(13)
 

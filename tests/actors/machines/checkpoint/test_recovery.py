@@ -1,4 +1,4 @@
-"""A coordinator continues from the completed checkpoints of its predecessor, and stops when a successor takes over."""
+"""A coordinator resumes from the completed checkpoints of its predecessor, and stops when a successor takes over."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """A coordinator of a job with these earlier checkpoints and new attempts of the tasks."""
+    """Return a coordinator of a job with these earlier checkpoints and new attempts of the tasks."""
     harness = Coordination(recovers=False, **changed)
     harness.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
     harness.recover(*completed, adopted=adopted)
@@ -62,7 +62,7 @@ def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
     return [effect for effect in made if isinstance(effect, kind)]
 
 
-def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
+def test_a_restore_request_waits_until_the_store_has_been_read() -> None:
     before = two_tasks()
     complete_checkpoint(before, 1)
     harness = Coordination(recovers=False)
@@ -74,7 +74,7 @@ def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
     assert answered == [RestoreState(job_id=JOB, version=0, checkpoint=completed_by(before)[0])]
 
 
-def test_a_job_without_checkpoints_starts_from_the_given_one() -> None:
+def test_a_job_without_checkpoints_starts_from_the_specified_one() -> None:
     harness = Coordination(recovers=False)
     harness.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
 
@@ -108,7 +108,7 @@ def test_a_job_that_retains_fewer_checkpoints_deletes_the_oldest() -> None:
     assert harness.disposed() == ["chk-1"]
 
 
-def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> None:
+def test_the_initial_checkpoint_of_a_job_stays_unowned_after_a_takeover() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1, shared=["theirs"], exclusive=["their own"])
     [adopted] = completed_by(earlier)
@@ -126,7 +126,7 @@ def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> No
     assert of(events.DeleteJob, ended) == [events.DeleteJob(continued=adopted.path)]
 
 
-def test_a_job_taken_over_before_its_first_checkpoint_starts_from_its_initial_state() -> None:
+def test_a_job_taken_over_without_checkpoints_starts_from_its_initial_state() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = completed_by(earlier)
@@ -136,7 +136,7 @@ def test_a_job_taken_over_before_its_first_checkpoint_starts_from_its_initial_st
     assert harness.recover(adopted=adopted) == [RestoreState(job_id=JOB, version=0, checkpoint=adopted)]
 
 
-def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothing() -> None:
+def test_unreadable_checkpoints_prevent_the_start_and_are_not_deleted() -> None:
     harness = Coordination(recovers=False)
     harness.handle(RequestRestoreState(job_id=JOB, version=0))
 
@@ -148,7 +148,7 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
     assert of(events.Dispose, ended) == of(events.DeleteJob, ended) == []
 
 
-def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leadership() -> None:
+def test_a_coordinator_without_leadership_completes_reports_and_deletes_nothing() -> None:
     harness = two_tasks(storage_answers=False)
     complete_checkpoint(harness, 1, shared=["x"])
     harness.written(1)

@@ -29,7 +29,7 @@ def decider(*, max_queued: int = 10, min_pause_ms: int = 0) -> CheckpointRequest
     return CheckpointRequestDecider(max_concurrent=1, min_pause_ms=min_pause_ms, max_queued=max_queued)
 
 
-def test_savepoints_come_first_then_forced_then_users_then_the_oldest() -> None:
+def test_requests_are_ordered_by_savepoint_forced_user_and_age() -> None:
     queue = decider()
     expected = [
         request(0, for_savepoint()),
@@ -60,7 +60,7 @@ def test_a_full_queue_drops_its_last_request() -> None:
     assert queue.queued == (users, tick)
 
 
-def test_a_queue_full_of_user_requests_drops_any_new_one() -> None:
+def test_a_queue_full_of_user_requests_drops_further_requests() -> None:
     queue = decider(max_queued=1)
     queue.offer(request(0), BUSY, 0)
     savepoint = request(1, for_savepoint())
@@ -70,7 +70,7 @@ def test_a_queue_full_of_user_requests_drops_any_new_one() -> None:
     assert decision.dropped == ((savepoint, TOO_MANY),)
 
 
-def test_only_a_forced_checkpoint_begins_if_too_many_are_pending() -> None:
+def test_only_a_forced_checkpoint_starts_if_too_many_are_pending() -> None:
     queue = decider()
     waiting, forced = request(0), request(1, for_savepoint())
     held = queue.offer(waiting, FULL, 0)
@@ -82,7 +82,7 @@ def test_only_a_forced_checkpoint_begins_if_too_many_are_pending() -> None:
     assert queue.poll(IDLE, 0).chosen == waiting
 
 
-def test_no_checkpoint_not_even_a_forced_one_begins_during_excessive_deletions() -> None:
+def test_not_even_a_forced_checkpoint_starts_during_too_many_deletions() -> None:
     queue = decider()
     forced = request(0, for_savepoint())
 
@@ -92,7 +92,7 @@ def test_no_checkpoint_not_even_a_forced_one_begins_during_excessive_deletions()
     assert (held.chosen, freed.chosen) == (None, forced)
 
 
-def test_the_pause_drops_a_tick_and_schedules_the_next_one() -> None:
+def test_a_tick_within_the_minimum_pause_is_dropped_and_rescheduled() -> None:
     queue = decider(min_pause_ms=100)
     queue.completed(1_000)
     tick = request(0, periodic=True)
@@ -104,7 +104,7 @@ def test_the_pause_drops_a_tick_and_schedules_the_next_one() -> None:
     assert queue.offer(request(1, periodic=True), IDLE, 1_100).chosen is not None
 
 
-def test_limits_that_allow_nothing_are_refused() -> None:
+def test_limits_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="at a time"):
         CheckpointRequestDecider(max_concurrent=0, min_pause_ms=0)
     with pytest.raises(ValueError, match="wait"):

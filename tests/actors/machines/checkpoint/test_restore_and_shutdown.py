@@ -35,7 +35,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 )
 
 
-def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
+def test_replaced_tasks_cannot_complete_a_checkpoint() -> None:
     harness = two_tasks(storage_answers=False)
     harness.trigger()
     harness.acknowledge("source", 1)
@@ -74,7 +74,7 @@ def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
     assert made == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
-def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> None:
+def test_the_initial_checkpoint_of_an_earlier_job_is_restored_and_never_deleted() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1, exclusive=["s"], shared=["x"])
     [adopted] = earlier.machine.completed
@@ -102,9 +102,7 @@ def test_checkpoint_ids_continue_across_restarts_of_the_tasks() -> None:
 
 
 @pytest.mark.parametrize(("status", "delete_checkpoints"), [(JobStatus.FINISHED, False), (JobStatus.CANCELED, True)])
-def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
-    status: JobStatus, delete_checkpoints: bool
-) -> None:
+def test_a_finished_job_without_retention_leaves_no_files(status: JobStatus, delete_checkpoints: bool) -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1, shared=["x"])
     harness.trigger()
@@ -116,7 +114,7 @@ def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
 
 
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
-def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else(status: JobStatus) -> None:
+def test_a_failed_or_cancelled_job_retains_only_its_checkpoints(status: JobStatus) -> None:
     harness = two_tasks(retained=2)
     complete_checkpoint(harness, 1, shared=["x"])
     harness.trigger()
@@ -128,7 +126,7 @@ def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else
     assert made[-1] == CheckpointingStopped(job_id=JOB, retained=("chk-1",))
 
 
-def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
+def test_checkpointing_stops_after_all_writes_and_deletions() -> None:
     harness = two_tasks(storage_answers=False)
     complete_checkpoint(harness, 1)
 
@@ -167,7 +165,7 @@ def test_a_coordinator_is_shut_down_once() -> None:
     assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
 
 
-def test_a_checkpoint_of_an_earlier_job_is_not_retained_by_a_later_job() -> None:
+def test_a_later_job_does_not_retain_checkpoints_of_an_earlier_job() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed
@@ -179,7 +177,7 @@ def test_a_checkpoint_of_an_earlier_job_is_not_retained_by_a_later_job() -> None
     assert made == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
 
 
-def test_a_job_that_resumed_and_leaves_no_checkpoint_names_its_origin() -> None:
+def test_a_resumed_job_without_own_checkpoints_names_its_initial_one() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed

@@ -45,7 +45,7 @@ RUNNING = JobMoved(status=JobStatus.RUNNING)
 FAILING = JobMoved(status=JobStatus.FAILING, cause=CAUSE)
 
 
-def wanted(request_id: str = "s") -> SavepointRequested:
+def savepoint_requested(request_id: str = "s") -> SavepointRequested:
     return SavepointRequested(request_id=request_id, directory="/savepoints")
 
 
@@ -82,7 +82,7 @@ def ask(request: Message) -> Tell[Role]:
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
-    """The machine, and the effects of the last event."""
+    """Return the machine, and the effects of the last event."""
     requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:
@@ -90,8 +90,8 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
     return requests, followed
 
 
-def test_a_savepoint_gets_a_folder_is_taken_and_reported_to_its_client() -> None:
-    requests, made = after(RUNNING, wanted())
+def test_a_savepoint_gets_a_folder_and_is_reported_to_its_client() -> None:
+    requests, made = after(RUNNING, savepoint_requested())
     begun = requests.handle(location())
     answered = requests.handle(savepoint_completed())
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_request_reaches_the_coordinator_and_its_result_the_client(
     assert requests.waiting == frozenset()
 
 
-def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
+def test_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
     (refused,) = requests.handle(savepoint_failed("c"))
 
@@ -121,7 +121,7 @@ def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_fa
     assert refused.cause.message == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
 
 
-def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
+def test_checkpoint_requests_are_refused_if_the_job_is_not_running() -> None:
     _, (refused,) = after(checkpoint_wanted())
 
     assert isinstance(refused, RefuseSnapshot)
@@ -143,7 +143,7 @@ def test_a_draining_stop_is_sent_when_its_folder_exists() -> None:
 
 
 def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
-    _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
+    _, followed = after(RUNNING, savepoint_requested(), location(), savepoint_failed())
 
     match followed:
         case [RefuseSnapshot(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
@@ -153,7 +153,7 @@ def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
 
 
 def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> None:
-    requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
+    requests, refused = after(RUNNING, savepoint_requested("a"), savepoint_requested("b"), location("b"), FAILING)
     late = requests.handle(location("a"))
 
     assert [effect.request_id for effect in refused if isinstance(effect, RefuseSnapshot)] == ["a"]
@@ -161,7 +161,7 @@ def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> N
     assert late == [DiscardLocation(location="/savepoints/a")]
 
 
-def test_a_stop_ends_when_the_job_ends_otherwise_and_late_events_are_ignored() -> None:
+def test_a_stop_ends_if_the_job_ends_and_later_events_are_ignored() -> None:
     requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
@@ -181,15 +181,15 @@ def test_the_folder_of_a_stop_is_deleted_if_its_savepoint_fails(word: SavepointE
     ]
 
 
-def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
-    _, told = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
+def test_a_savepoint_completed_while_the_job_fails_is_retained_and_named() -> None:
+    _, effects = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
 
-    [refusal] = told
+    [refusal] = effects
     assert isinstance(refusal, RefuseStop)
     assert "A savepoint has been created at /savepoints/stop" in refusal.why
 
 
-def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
+def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_stop() -> None:
     requests, followed = after(
         RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
     )
@@ -198,7 +198,7 @@ def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
     assert requests.waiting == {"stop"}
 
 
-def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None:
+def test_a_job_that_fails_after_its_final_savepoint_retains_and_names_it() -> None:
     requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
@@ -207,7 +207,7 @@ def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None
     assert requests.stopped_with is None
 
 
-def test_a_finished_job_names_the_savepoint_that_it_was_stopped_with() -> None:
+def test_a_job_stopped_with_a_savepoint_names_the_savepoint() -> None:
     requests, followed = after(
         RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
@@ -231,31 +231,30 @@ NEWS = st.one_of(
 
 
 def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
-    """The clients that were answered."""
-    told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
-    return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
+    request_ids = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
+    return request_ids + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 
 
 @given(st.lists(NEWS, max_size=12))
-def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
+def test_every_request_is_either_pending_or_answered_once(news: list[SavepointEvent]) -> None:
     requests, _ = after(RUNNING)
 
     said = [
         effect
-        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop_wanted(), *news)
+        for event in (savepoint_requested("a"), savepoint_requested("b"), checkpoint_wanted(), stop_wanted(), *news)
         for effect in requests.handle(event)
     ]
 
-    told = answered_clients(said)
-    assert len(told) == len(set(told))
-    assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
+    clients = answered_clients(said)
+    assert len(clients) == len(set(clients))
+    assert set(clients) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
-def test_a_batch_job_has_no_savepoints_and_cannot_be_stopped() -> None:
+def test_savepoints_and_stops_are_refused_for_a_batch_job() -> None:
     requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 
-    (no_savepoint,) = requests.handle(wanted())
+    (no_savepoint,) = requests.handle(savepoint_requested())
     (no_checkpoint,) = requests.handle(checkpoint_wanted())
     (no_stop,) = requests.handle(stop_wanted(directory=None))
 

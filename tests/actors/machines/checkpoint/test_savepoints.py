@@ -1,4 +1,4 @@
-"""A savepoint belongs to the client that requested it: that client is notified, and only it deletes the savepoint."""
+"""A savepoint belongs to the client that requested it: only this client is notified and deletes the savepoint."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def failures(harness: Coordination) -> list[tuple[str, CheckpointDeclineReason]]
     return [(message.request_id, message.reason) for message in harness.effects(SavepointFailed)]
 
 
-def test_a_savepoint_is_taken_in_its_folder_and_reported_when_durable() -> None:
+def test_a_savepoint_is_written_to_its_folder_and_reported_when_durable() -> None:
     harness = two_tasks()
     trigger_savepoint(harness)
 
@@ -154,7 +154,7 @@ def test_late_state_of_a_task_is_discarded() -> None:
     assert harness.disposed() == [FOLDER, f"{FOLDER}/late"]
 
 
-def test_a_task_overtaken_by_a_newer_barrier_aborts_the_older_checkpoint() -> None:
+def test_a_newer_barrier_at_a_task_aborts_the_older_checkpoint() -> None:
     harness = two_tasks()
     trigger_savepoint(harness)
     harness.trigger()
@@ -165,7 +165,7 @@ def test_a_task_overtaken_by_a_newer_barrier_aborts_the_older_checkpoint() -> No
     assert harness.effects(CheckpointFailuresExceeded) == []
 
 
-def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
+def test_a_savepoint_that_cannot_start_is_declined_to_its_client() -> None:
     starting = Coordination(planned_task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
     over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
@@ -188,7 +188,7 @@ def test_waiting_requests_fail_when_the_job_stops_running() -> None:
     assert sorted(failures(harness)) == [("first", suspended), ("second", suspended)]
 
 
-def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_not() -> None:
+def test_a_declining_task_counts_as_a_failure_unless_it_is_late() -> None:
     declined, expired = two_tasks(tolerable_failures=0), two_tasks(tolerable_failures=0)
     trigger_savepoint(declined)
     trigger_savepoint(expired)
@@ -200,14 +200,14 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
     assert expired.effects(CheckpointFailuresExceeded) == []
 
 
-# Savepoints that stop a job
+# Stop with savepoint
 
 
 def stop_with_savepoint(harness: Coordination, *, drain: bool = False) -> list[events.CoordinatorEffect]:
     return harness.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
-def test_a_job_is_stopped_with_the_savepoint_and_its_tasks_commit() -> None:
+def test_a_job_stops_with_a_savepoint_and_its_tasks_commit() -> None:
     harness = two_tasks()
 
     stop_with_savepoint(harness)
@@ -245,9 +245,7 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 
 @pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_stopping_client_is_notified_if_the_job_ends_without_a_savepoint(
-    gone: events.CoordinatorEvent, begun: bool
-) -> None:
+def test_a_stop_fails_if_the_job_ends_without_a_savepoint(gone: events.CoordinatorEvent, begun: bool) -> None:
     harness = two_tasks() if begun else Coordination(planned_task("a", ExecutionState.DEPLOYING))
     stop_with_savepoint(harness)
 
@@ -257,7 +255,7 @@ def test_a_stopping_client_is_notified_if_the_job_ends_without_a_savepoint(
     assert harness.effects(SavepointCompleted) == []
 
 
-def test_a_client_with_the_final_savepoint_gets_no_further_answer() -> None:
+def test_a_client_with_the_final_savepoint_gets_no_further_reply() -> None:
     harness = two_tasks()
     stop_with_savepoint(harness)
     acknowledge_all(harness, 1)
@@ -311,7 +309,7 @@ def test_stop_with_savepoint_fails_if_the_job_is_already_finishing() -> None:
     assert harness.completed() == [1]
 
 
-def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
+def test_a_stop_savepoint_replaces_a_final_checkpoint_that_has_not_started() -> None:
     harness = two_tasks(max_concurrent=1)
     harness.trigger()
     harness.handle(FinalCheckpointRequest(job_id=JOB))
@@ -322,7 +320,7 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     assert harness.machine.pending[2].properties.options.target_location == FOLDER
 
 
-def test_a_savepoint_keeps_its_state_if_an_answer_is_duplicated() -> None:
+def test_a_duplicate_reply_does_not_delete_a_savepoints_state() -> None:
     harness = two_tasks(max_concurrent=2)
     trigger_savepoint(harness)
     for checkpoint_id in range(2, 20):

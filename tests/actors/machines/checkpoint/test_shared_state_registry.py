@@ -10,7 +10,7 @@ def handle(state_id: str, path: str = "") -> SharedStateHandle:
     return SharedStateHandle(state_id=state_id, path=path or state_id, rows=1, size_bytes=1)
 
 
-def test_unreferenced_state_is_deleted_with_the_next_checkpoint_without_it() -> None:
+def test_unreferenced_state_is_deleted_with_the_next_checkpoint() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(1, handle("x"))
     registry.acknowledge(2, handle("y"))
@@ -22,7 +22,7 @@ def test_unreferenced_state_is_deleted_with_the_next_checkpoint_without_it() -> 
     assert handle("x") not in registry
 
 
-def test_only_named_actors_are_compared() -> None:
+def test_release_unused_releases_only_the_named_state() -> None:
     registry = SharedStateRegistry()
     for state_id in ("x", "y"):
         registry.acknowledge(1, handle(state_id))
@@ -33,7 +33,7 @@ def test_only_named_actors_are_compared() -> None:
     assert handle("x") in registry
 
 
-def test_state_acknowledged_by_a_newer_checkpoint_outlives_the_completion_of_an_older_one() -> None:
+def test_newer_acknowledged_state_survives_the_completion_of_an_older_checkpoint() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(3, handle("x"))
 
@@ -57,7 +57,7 @@ def test_state_is_deleted_with_the_last_checkpoint_that_refers_to_it() -> None:
     assert registry.release_unused(9) == ()
 
 
-def test_the_first_file_of_a_state_is_the_one_that_is_kept() -> None:
+def test_the_first_acknowledged_file_of_a_state_is_retained() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(1, handle("x", "first"))
 
@@ -66,7 +66,7 @@ def test_the_first_file_of_a_state_is_the_one_that_is_kept() -> None:
     assert kept == handle("x", "first")
 
 
-def test_adopted_files_are_never_given_out_for_deletion() -> None:
+def test_adopted_files_are_never_released_for_deletion() -> None:
     registry = SharedStateRegistry()
     registry.adopt(7, [handle("x")])
     registry.register(["x"])

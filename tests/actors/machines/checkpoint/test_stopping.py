@@ -1,4 +1,4 @@
-"""A job is stopped with a final checkpoint, which is retained; if that checkpoint fails, the job continues, as in
+"""A job is stopped with a final checkpoint, which is retained. If that checkpoint fails, the job continues, as in
 Flink.
 """
 
@@ -42,7 +42,7 @@ def stop_checkpointing(harness: Coordination) -> None:
 
 
 def checkpoints_retained(harness: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
-    """The checkpoints that are retained after the job has ended with this status."""
+    """Return the checkpoints that are retained after the job has ended with this status."""
     harness.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = harness.effects(CheckpointingStopped)
     return report.retained
@@ -57,7 +57,7 @@ def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
     assert (trigger.checkpoint_id, trigger.options.is_final) == (1, True)
 
 
-def test_the_final_checkpoint_ignores_interval_and_pause() -> None:
+def test_the_final_checkpoint_of_a_stop_ignores_interval_and_pause() -> None:
     harness = scheduled_coordination(min_pause_ms=60_000)
     harness.trigger()
     harness.acknowledge("a", 1)
@@ -83,7 +83,7 @@ def test_a_stop_waits_for_running_tasks_but_not_for_pending_checkpoints() -> Non
 
 
 @pytest.mark.parametrize("demand", [StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)])
-def test_a_savepoint_gets_its_turn_if_checkpoints_overlap(demand: CoordinatorEvent) -> None:
+def test_a_savepoint_is_taken_even_if_periodic_checkpoints_overlap(demand: CoordinatorEvent) -> None:
     harness = scheduled_coordination(interval_ms=100, max_concurrent=2)
     harness.advance(200)
     harness.acknowledge("a", 1)
@@ -121,7 +121,7 @@ def test_the_scheduler_pauses_during_a_stop_and_resumes_if_it_fails(max_concurre
     assert list(harness.machine.pending) == [2]
 
 
-def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> None:
+def test_a_failed_stop_is_not_retried_and_does_not_fail_the_job() -> None:
     harness = scheduled_coordination(tolerable_failures=0)
     stop_checkpointing(harness)
 
@@ -133,7 +133,7 @@ def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> Non
     assert list(harness.machine.pending) == []
 
 
-def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
+def test_a_job_may_be_stopped_again_after_a_failed_stop() -> None:
     harness = scheduled_coordination()
     stop_checkpointing(harness)
     harness.decline("a", 1)
@@ -145,7 +145,7 @@ def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
 
 
 @pytest.mark.parametrize("retention", ExternalizedCheckpointRetention)
-def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
+def test_the_final_checkpoint_is_retained_whatever_the_retention_policy(
     retention: ExternalizedCheckpointRetention,
 ) -> None:
     harness = scheduled_coordination(retention=retention, retained=3)
@@ -160,7 +160,7 @@ def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
     assert harness.effects(events.DeleteJob) == []
 
 
-def test_no_checkpoint_is_triggered_after_the_final_one() -> None:
+def test_no_checkpoint_is_triggered_after_the_final_checkpoint_of_a_stop() -> None:
     harness = scheduled_coordination(interval_ms=100)
     stop_checkpointing(harness)
 
@@ -179,7 +179,7 @@ def test_no_checkpoint_is_triggered_after_the_final_one() -> None:
         (StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)),
     ],
 )
-def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
+def test_a_job_at_its_end_is_stopped_with_its_own_final_checkpoint(
     first: CoordinatorEvent, second: CoordinatorEvent
 ) -> None:
     harness = scheduled_coordination()
@@ -192,7 +192,7 @@ def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
     assert checkpoints_retained(harness) == ("chk-1",)
 
 
-def test_a_job_at_the_end_of_its_input_finishes_if_the_stop_fails() -> None:
+def test_a_job_without_further_input_finishes_if_the_stop_fails() -> None:
     harness = scheduled_coordination(tolerable_failures=9)
     stop_checkpointing(harness)
     harness.handle(FinalCheckpointRequest(job_id=JOB))
@@ -205,7 +205,7 @@ def test_a_job_at_the_end_of_its_input_finishes_if_the_stop_fails() -> None:
     assert checkpoints_retained(harness) == ()
 
 
-def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
+def test_tasks_restarted_during_a_stop_are_not_stopped() -> None:
     harness = scheduled_coordination(tolerable_failures=9)
     stop_checkpointing(harness)
 
@@ -217,7 +217,7 @@ def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
     assert harness.effects(StopCheckpointFailed) == []
 
 
-def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> None:
+def test_a_job_that_restarts_after_its_final_checkpoint_may_delete_it() -> None:
     harness = scheduled_coordination()
     stop_checkpointing(harness)
     harness.acknowledge("a", 1)
@@ -231,7 +231,7 @@ def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> No
     assert checkpoints_retained(harness) == ()
 
 
-def test_a_stopping_job_that_is_cancelled_follows_its_retention_policy() -> None:
+def test_a_cancelled_stopping_job_follows_its_retention_policy() -> None:
     harness = scheduled_coordination(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
     stop_checkpointing(harness)
     harness.acknowledge("a", 1)

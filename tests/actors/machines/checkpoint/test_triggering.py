@@ -23,7 +23,7 @@ from tests.actors.machines.checkpoint.coordinating import (
     ("interval_ms", "min_pause_ms", "first", "second"),
     [(10_000, 0, 1_000, 11_000), (10_000, 4_000, 4_000, 14_000), (300, 0, 300, 600), (1_000, 2_000, 2_000, 4_000)],
 )
-def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the_interval(
+def test_the_first_checkpoint_waits_at_most_one_interval(
     interval_ms: int, min_pause_ms: int, first: int, second: int
 ) -> None:
     harness = two_tasks(interval_ms=interval_ms, min_pause_ms=min_pause_ms)
@@ -48,7 +48,7 @@ def test_the_first_checkpoint_waits_for_the_configured_delay(delay_ms: int) -> N
     assert harness.timers == {"periodic": delay_ms}
 
 
-def test_a_random_initial_delay_is_drawn_deterministically_between_pause_and_interval() -> None:
+def test_a_random_initial_delay_lies_between_pause_and_interval() -> None:
     settings = CheckpointingSettings(
         directory="", interval_ms=10_000, min_pause_ms=4_000, has_random_initial_delay=True
     )
@@ -65,7 +65,7 @@ def test_a_random_initial_delay_is_drawn_deterministically_between_pause_and_int
     assert delays == [delay(f"job {number}") for number in range(1_000)]
 
 
-def test_a_pause_above_the_interval_leaves_nothing_to_draw() -> None:
+def test_a_pause_above_the_interval_leaves_no_random_delay() -> None:
     harness = two_tasks(interval_ms=1_000, min_pause_ms=2_000, has_random_initial_delay=True)
 
     harness.handle(StartCheckpointScheduler(job_id=JOB))
@@ -73,7 +73,7 @@ def test_a_pause_above_the_interval_leaves_nothing_to_draw() -> None:
     assert harness.timers == {"periodic": 2_000}
 
 
-def test_the_pause_after_a_checkpoint_delays_the_next_one_and_the_schedule() -> None:
+def test_the_pause_after_a_checkpoint_delays_the_schedule() -> None:
     harness = two_tasks(interval_ms=100, min_pause_ms=90)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
     harness.advance(100)
@@ -109,7 +109,7 @@ def test_a_late_tick_does_not_shift_later_ones() -> None:
     assert rearmed == 200
 
 
-def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() -> None:
+def test_a_checkpoint_due_before_all_tasks_run_is_taken_when_they_run() -> None:
     harness = Coordination(SOURCE, planned_task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
     harness.advance(1_000)
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() 
     assert harness.machine.pending[1].timestamp_ms == 1_005
 
 
-def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
+def test_requests_keep_their_order_while_an_id_is_drawn() -> None:
     harness = two_tasks(max_concurrent=1)
     inner: list[list[events.CoordinatorEffect]] = []
 

@@ -1,4 +1,4 @@
-"""The holder of an operator coordinator with two subtasks; the coordinator answers on the test's command."""
+"""The holder of an operator coordinator with two subtasks; the coordinator completes calls when the test says so."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Harness:
     def __init__(self, reset: CoordinatorReset | None = None) -> None:
         self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
         self.at_work: CallCoordinator | None = None
-        self.told: list[OperatorEvents] = []
+        self.messages_to_subtasks: list[OperatorEvents] = []
         self.effects: list[CoordinatorEffect] = []
         self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
 
     def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Handle the events, and return the effects except calls of the coordinator and messages to subtasks."""
+        """Handle the events, and return all effects except calls of the coordinator and messages to subtasks."""
         others: list[CoordinatorEffect] = []
         for event in events:
             for effect in self.holder.handle(event):
@@ -89,7 +89,7 @@ class Harness:
                         assert self.at_work is None, "two calls at a time"
                         self.at_work = effect
                     case Tell(message=OperatorEvents() as message):
-                        self.told.append(message)
+                        self.messages_to_subtasks.append(message)
                     case _:
                         others.append(effect)
             self.holder.check()
@@ -117,7 +117,7 @@ class Harness:
         return self.tell(failed, failed)
 
     def run(self) -> Harness:
-        """Bring both subtasks to RUNNING, and report it to the coordinator."""
+        """Bring both subtasks to RUNNING, and report this to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:
             self.answer()
@@ -130,7 +130,7 @@ class Harness:
 
     @property
     def received(self) -> list[tuple[str, tuple[bytes, ...]]]:
-        return [(told.attempt, told.events) for told in self.told]
+        return [(message.attempt, message.events) for message in self.messages_to_subtasks]
 
 
 def handled(event: bytes, subtask: int = 0, number: int = 0) -> HandleEventFromOperator:

@@ -56,7 +56,7 @@ def test_values_added_during_an_update_wait_for_the_next_batch() -> None:
     ]
 
 
-def test_an_ended_attempt_gets_no_result() -> None:
+def test_an_ended_attempt_gets_no_aggregate_result() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
 
@@ -65,7 +65,7 @@ def test_an_ended_attempt_gets_no_result() -> None:
     assert aggregates.on_updated(updated(("least", b"1"))) == []
 
 
-def test_waiting_updates_are_sent_after_a_failure() -> None:
+def test_waiting_updates_are_sent_after_a_failed_update() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
     aggregates.on_updates(updates_sent("a", update("least", b"2")))

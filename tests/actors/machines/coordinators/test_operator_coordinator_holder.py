@@ -116,7 +116,7 @@ def test_a_finished_subtask_is_not_reported_as_failed() -> None:
     assert harness.at_work is None
 
 
-def test_a_batch_of_coordinator_calls_ends_with_a_checkpoint() -> None:
+def test_a_checkpoint_ends_a_batch_of_coordinator_calls() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"a"), events_sent(b"b"), snapshot(1), events_sent(b"c"))
 
@@ -127,7 +127,7 @@ def test_a_batch_of_coordinator_calls_ends_with_a_checkpoint() -> None:
     assert harness.calls == (handled(b"c"),)
 
 
-def test_events_after_its_state_wait_for_the_barrier_of_each_subtask() -> None:
+def test_events_after_the_coordinator_state_wait_for_each_subtasks_barrier() -> None:
     harness = Harness().run()
     harness.tell(snapshot(1), events_sent(b"a"))
     harness.answer((0, b"before"))
@@ -141,7 +141,7 @@ def test_events_after_its_state_wait_for_the_barrier_of_each_subtask() -> None:
     assert harness.received[2:] == [(attempt(0), (b"behind",))]
 
 
-def test_waiting_data_is_sent_when_the_checkpoint_is_aborted() -> None:
+def test_held_back_events_are_sent_when_the_checkpoint_is_aborted() -> None:
     harness = Harness().run()
     harness.tell(snapshot(1), events_sent(b"a"))
     harness.answer()
@@ -163,7 +163,7 @@ def test_a_coordinator_is_notified_of_complete_checkpoints() -> None:
     assert harness.at_work is None, "nothing is to be committed for a savepoint"
 
 
-def test_events_sent_before_the_barrier_and_received_after_the_state_are_in_flight() -> None:
+def test_events_before_the_barrier_but_received_after_the_state_are_in_flight() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"in the state"), snapshot(1))
     harness.answer()
@@ -175,7 +175,7 @@ def test_events_sent_before_the_barrier_and_received_after_the_state_are_in_flig
     assert harness.holder.in_flight(attempt(0), 1) == ()
 
 
-def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> None:
+def test_a_checkpoint_waits_while_an_earlier_one_holds_back_events() -> None:
     harness = Harness().run()
     harness.tell(snapshot(1), snapshot(2))
     harness.answer()
@@ -194,7 +194,7 @@ def test_a_checkpoint_aborted_before_its_request_is_not_taken() -> None:
     assert harness.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
-def test_the_state_of_a_meanwhile_aborted_checkpoint_is_released() -> None:
+def test_the_state_of_an_aborted_checkpoint_is_released() -> None:
     harness = Harness().run()
     harness.tell(snapshot(1), checkpoint_aborted(1))
 
@@ -209,7 +209,7 @@ STATE = OperatorCoordinatorState(
 )
 
 
-def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> None:
+def test_a_job_starts_with_the_checkpoints_coordinator_state_and_events() -> None:
     harness = Harness(CoordinatorReset(checkpoint_id=3, state=STATE))
 
     assert harness.calls == (
@@ -219,7 +219,7 @@ def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> Non
     )
 
 
-def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
+def test_a_reset_discards_pending_calls_and_events() -> None:
     harness = Harness().run()
     harness.tell(
         events_sent(b"at work"),
@@ -260,10 +260,10 @@ def test_a_coordinator_may_fail_the_job_and_reports_changed_metrics() -> None:
     harness.tell(events_sent(b"a"))
     assert harness.at_work is not None
 
-    told = harness.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=harness.at_work.call, answer=answer))
+    effects = harness.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=harness.at_work.call, answer=answer))
 
     report = OperatorCoordinatorMetricsReported(job_id=JOB, vertex_id=VERTEX, operator_id=OPERATOR, metrics=metrics)
-    assert told == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
+    assert effects == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
 
 
 def test_repeated_wake_ups_run_pending_actions_once() -> None:
@@ -281,7 +281,7 @@ def test_repeated_wake_ups_run_pending_actions_once() -> None:
 @given(
     st.lists(st.sampled_from(["event", "answer", "snapshot", "ack", "abort", "reset", "fail", "ready"]), max_size=60)
 )
-def test_under_any_events_calls_are_answered_and_no_event_is_duplicated(steps: Sequence[str]) -> None:
+def test_under_any_events_calls_complete_and_no_event_is_duplicated(steps: Sequence[str]) -> None:
     harness, checkpoint, numbers, events = Harness().run(), 0, [0, 0], 0
     called: list[bytes] = []
     for step in steps:

@@ -1,4 +1,4 @@
-"""Batches, partitions and gates with defaults, so that a test specifies only what matters."""
+"""Builders of batches, partitions and gates with default values, so that a test specifies only what matters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ PRODUCERS = Ref("/user/task-manager-2", 2)
 
 
 def partition_id(producer: int = 0) -> ResultPartitionId:
-    """The partition that channel number `producer` of a test's gate reads."""
+    """Return the id of the partition that channel `producer` of a test's gate reads."""
     return ResultPartitionId(f"job_map_{producer}_0:0")
 
 
 def batch_ref(name: str = "b", subpartition: int = 0) -> BatchRef:
-    """A batch of ten rows."""
     return BatchRef(batch_id=BatchId(name), rows=10, size_bytes=100, subpartition=subpartition)
 
 
@@ -45,12 +44,12 @@ def partition_descriptor(
 
 
 def partition(subpartitions: int = 1, producer: int = 0) -> ResultPartition:
-    """A partition that no reader has requested yet."""
+    """Return a partition that no reader has requested yet."""
     return ResultPartition(partition_descriptor(subpartitions, producer))
 
 
 def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -> InputGateDescriptor:
-    """A gate that reads subpartition 0 of as many producers as it has channels."""
+    """Return a gate descriptor that reads subpartition 0 of one producer for each channel."""
     return InputGateDescriptor(
         gate=gate,
         channels=tuple(
@@ -63,14 +62,14 @@ def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -
 
 
 def requested_gate(channels: int = 1, exclusive: int = 2, floating: int = 0) -> InputGate:
-    """A gate that has requested all its partitions."""
+    """Return a gate that has requested all its partitions."""
     gate = InputGate([gate_descriptor(channels)], exclusive, floating)
     gate.request_partitions()
     return gate
 
 
 def response(buffer: Buffer, sequence_number: int = 0, channel: int = 0, backlog: int = 0) -> BufferResponse:
-    """An element of the partition that `channel` reads."""
+    """Return an element of the partition that `channel` reads."""
     return BufferResponse(
         partition_id=partition_id(channel),
         subpartition=0,
@@ -81,14 +80,14 @@ def response(buffer: Buffer, sequence_number: int = 0, channel: int = 0, backlog
 
 
 def announcement(backlog: int, channel: int = 0) -> BacklogAnnouncement:
-    """The announcement of a backlog for `channel`."""
+    """Return the announcement of a backlog for `channel`."""
     return BacklogAnnouncement(partition_id=partition_id(channel), subpartition=0, backlog=backlog)
 
 
 def error(
     type_name: str = "SomeError", message: str = "no", channel: int = 0, *, not_found: bool = False
 ) -> ErrorResponse:
-    """A failure of the partition that `channel` reads."""
+    """Return a failure of the partition that `channel` reads."""
     return ErrorResponse(
         partition_id=partition_id(channel),
         subpartition=0,
@@ -98,7 +97,7 @@ def error(
 
 
 def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
-    """The buffers among `effects` that are sent to a consumer."""
+    """Return the buffers among `effects` that are sent to a consumer."""
     return [
         effect.message.buffer
         for effect in effects
@@ -107,6 +106,6 @@ def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
 
 
 def failure_of(effects: list[GateEffect]) -> ChannelFailed:
-    """The failure of a channel, which must be the first effect."""
+    """Return the failure of a channel, which must be the first effect."""
     assert isinstance(effects[0], ChannelFailed)
     return effects[0]

@@ -36,12 +36,12 @@ def reconnect(output: ResultPartition, credit: int = 9) -> list[PartitionEffect]
     return effects
 
 
-def released(effects: list[PartitionEffect]) -> list[str]:
+def released_batches(effects: list[PartitionEffect]) -> list[str]:
     return [effect.batch.batch_id for effect in effects if isinstance(effect, ReleaseBatch)]
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """The buffers that were sent to the second reader, with their numbers."""
+    """Return the buffers that were sent to the second reader, with their sequence numbers."""
     responses = [
         effect.message
         for effect in effects
@@ -50,7 +50,7 @@ def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, B
     return [(response.sequence_number, response.buffer) for response in responses]
 
 
-def test_batches_in_flight_are_lost_and_the_next_reader_begins_after_them() -> None:
+def test_the_next_reader_starts_after_the_lost_in_flight_batches() -> None:
     output = approximate()
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waiting"):
@@ -59,12 +59,12 @@ def test_batches_in_flight_are_lost_and_the_next_reader_begins_after_them() -> N
     lost = reconnect(output)
     following = output.add_batch(batch_ref("next"))
 
-    assert released(lost) == ["sent", "waiting"]
+    assert released_batches(lost) == ["sent", "waiting"]
     assert buffers_for_next_reader(lost) == []
     assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
 
-def test_the_next_reader_gets_event_time_and_end_of_data_but_no_barrier() -> None:
+def test_the_next_reader_gets_watermarks_and_the_end_but_no_barrier() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.broadcast_event(Watermark(timestamp_ms=1))
@@ -94,7 +94,7 @@ def test_credit_of_the_first_reader_does_not_pass_to_the_second() -> None:
     assert output.queued_batches == 1
 
 
-def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_batches() -> None:
+def test_a_failed_reader_frees_a_full_output_without_affecting_other_readers() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     for number in range(2):
@@ -102,7 +102,7 @@ def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_ba
             output.add_batch(batch_ref(f"{number}{name}", subpartition=number))
     was_available = output.is_available
 
-    lost = released(reconnect(output))
+    lost = released_batches(reconnect(output))
 
     assert not was_available
     assert len(lost) == 10
@@ -123,7 +123,7 @@ def test_an_unsent_end_of_partition_reaches_the_next_reader() -> None:
     assert output.is_released
 
 
-def test_a_reader_that_arrives_after_the_end_finds_nothing() -> None:
+def test_a_reader_that_connects_after_the_end_receives_no_data() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     output.finish()
@@ -141,10 +141,10 @@ def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
 
     lost = reconnect(output)
 
-    assert released(lost) == ["for the first"]
+    assert released_batches(lost) == ["for the first"]
 
 
-def test_a_reader_that_has_left_is_awaited_again() -> None:
+def test_a_reader_that_has_cancelled_is_replaced_by_the_next_one() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))
@@ -152,7 +152,7 @@ def test_a_reader_that_has_left_is_awaited_again() -> None:
     (ignored,) = output.cancel(0)
 
     assert isinstance(ignored, Ignore)
-    assert released(reconnect(output)) == ["waiting"]
+    assert released_batches(reconnect(output)) == ["waiting"]
 
 
 def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
@@ -162,4 +162,4 @@ def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
     effects = output.request(0, 2, CONSUMER)
 
     assert buffers_sent(effects) == [batch_ref("early")]
-    assert released(effects) == []
+    assert released_batches(effects) == []

@@ -55,7 +55,7 @@ def test_a_single_channel_needs_no_alignment(handler: type[BarrierAligner | Barr
     assert counting.alignment_start_ms == 1
 
 
-def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
+def test_channels_are_blocked_until_the_last_barrier_arrives() -> None:
     aligner = BarrierAligner(3)
 
     actions = handler_actions(aligner, (2, barrier(1)), (0, barrier(1)), (1, barrier(1)))
@@ -84,7 +84,7 @@ def test_a_newer_barrier_subsumes_the_alignment() -> None:
     assert aligner.alignment_start_ms == 1
 
 
-def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
+def test_a_barrier_of_an_older_checkpoint_is_ignored() -> None:
     aligner = BarrierAligner(2)
 
     actions = handler_actions(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
@@ -93,7 +93,7 @@ def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     assert actions[2] == [barrier(5), UnblockAllChannels()]
 
 
-def test_a_cancel_marker_ends_the_alignment_for_good() -> None:
+def test_a_cancel_marker_ends_the_alignment_permanently() -> None:
     aligner = BarrierAligner(2)
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))
@@ -101,7 +101,7 @@ def test_a_cancel_marker_ends_the_alignment_for_good() -> None:
     assert actions[1:] == [[abort(1, CheckpointDeclineReason.CANCELLATION_BARRIER), UnblockAllChannels()], [], []]
 
 
-def test_a_cancel_marker_of_a_newer_checkpoint_aborts_only_the_newer() -> None:
+def test_a_cancel_marker_of_a_newer_checkpoint_aborts_only_that_checkpoint() -> None:
     aligner = BarrierAligner(2)
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, marker(2)))
@@ -129,7 +129,7 @@ def test_a_channel_that_ends_after_its_barrier_counts_once(handler: type[Barrier
     assert counting.pending_checkpoints == ()
 
 
-def test_the_end_of_a_channel_may_abort_instead() -> None:
+def test_the_end_of_a_channel_can_be_configured_to_abort() -> None:
     aligner = BarrierAligner(2, EndOfPartitionMode.ABORTS)
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, END), (0, barrier(2)))
@@ -140,7 +140,7 @@ def test_the_end_of_a_channel_may_abort_instead() -> None:
     ]
 
 
-def test_a_barrier_tracker_that_aborts_at_an_end_resets_its_count() -> None:
+def test_a_tracker_that_aborts_at_channel_ends_resets_its_count() -> None:
     tracker = BarrierTracker(2, EndOfPartitionMode.ABORTS)
 
     actions = handler_actions(tracker, (0, barrier(1)), (0, barrier(2)), (1, END))
@@ -161,7 +161,7 @@ def test_a_tracker_remembers_a_limited_number_of_checkpoints() -> None:
     assert tracker.alignment_start_ms == 1
 
 
-def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
+def test_reading_a_blocked_channel_raises_an_assertion_error() -> None:
     aligner = BarrierAligner(2)
     handler_actions(aligner, (0, barrier(1)))
 
@@ -188,7 +188,7 @@ STREAMS = st.lists(
     min_size=CHANNELS,
     max_size=CHANNELS,
 )
-"""For each channel: barriers and cancellation markers with growing ids, some of them missing, and the end of the
+"""For each channel: barriers and cancellation markers with increasing ids, some of them missing, and the end of the
 channel.
 """
 

@@ -16,7 +16,7 @@ class Waiting:
     def __init__(self, wants: int = 1) -> None:
         self.wants = wants
         self.got = 0
-        self.is_told_of_the_end = False
+        self.is_notified_of_the_end = False
 
     def buffer_available(self) -> NotificationResult:
         if self.wants == 0:
@@ -28,7 +28,7 @@ class Waiting:
         return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
 
     def buffer_pool_destroyed(self) -> None:
-        self.is_told_of_the_end = True
+        self.is_notified_of_the_end = True
 
 
 def pool(size: int, **options: int | None) -> LocalBufferPool[Waiting]:
@@ -59,7 +59,7 @@ def test_a_recycled_buffer_goes_to_the_next_listener() -> None:
     assert (first.got, second.got) == (1, 1)
 
 
-def test_a_listener_that_needs_more_buffers_waits_after_the_others() -> None:
+def test_a_listener_that_needs_more_buffers_is_queued_again() -> None:
     empty = drained(3)
     greedy, modest = Waiting(2), Waiting(1)
     empty.wait(greedy)
@@ -110,7 +110,7 @@ def test_a_growing_pool_serves_its_waiters() -> None:
     assert growing.free == 2
 
 
-def test_the_end_of_a_pool_is_reported_to_waiters_and_ends_its_grants() -> None:
+def test_a_destroyed_pool_notifies_waiters_and_grants_no_buffers() -> None:
     ended = drained(1)
     waiting = Waiting()
     ended.wait(waiting)
@@ -118,7 +118,7 @@ def test_the_end_of_a_pool_is_reported_to_waiters_and_ends_its_grants() -> None:
     ended.destroy()
     ended.give_back()
 
-    assert waiting.is_told_of_the_end
+    assert waiting.is_notified_of_the_end
     assert (waiting.got, ended.held, ended.wait(Waiting())) == (0, 0, False)
     with pytest.raises(BufferPoolDestroyedError):
         ended.request_buffer()
@@ -127,7 +127,7 @@ def test_the_end_of_a_pool_is_reported_to_waiters_and_ends_its_grants() -> None:
 
 
 @pytest.mark.parametrize(("size", "minimum", "maximum"), [(1, 2, None), (1, -1, None), (3, 3, 2)])
-def test_a_pool_is_not_smaller_than_its_minimum_nor_its_maximum(size: int, minimum: int, maximum: int | None) -> None:
+def test_a_pool_size_is_clamped_between_minimum_and_maximum(size: int, minimum: int, maximum: int | None) -> None:
     with pytest.raises(ValueError, match="buffers"):
         pool(size, minimum=minimum, maximum=maximum)
 
@@ -142,7 +142,7 @@ def test_a_pool_stays_between_its_minimum_and_maximum() -> None:
         bounded.resize(1)
 
 
-def test_a_buffer_cannot_come_back_twice() -> None:
+def test_a_buffer_cannot_be_recycled_twice() -> None:
     with pytest.raises(AssertionError, match="twice"):
         pool(1).give_back()
 

@@ -11,7 +11,7 @@ def selected(ship_strategy: ShipStrategy, batches: int, channels: int = 3, first
     return [list(selector()) for _ in range(batches)]
 
 
-def test_a_rebalance_is_round_robin_from_the_given_channel() -> None:
+def test_a_rebalance_is_round_robin_from_the_initial_channel() -> None:
     assert selected(ShipStrategy.REBALANCE, 4, first=5) == [[2], [0], [1], [2]]
 
 

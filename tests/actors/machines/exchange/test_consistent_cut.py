@@ -1,5 +1,6 @@
 """The law of all checkpoints: the batches read before a snapshot plus its in-flight batches are exactly the batches
-sent before the barriers, each once. It holds for every kind of barrier and every order of arrivals, reads and timeouts.
+sent before the barriers, each once. The law holds for every kind of barrier and every order of arrivals, reads and
+timeouts.
 """
 
 from __future__ import annotations

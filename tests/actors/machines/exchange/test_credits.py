@@ -30,7 +30,7 @@ def test_an_unannounced_credit_cannot_be_used() -> None:
     assert channel.spend()
 
 
-def test_a_backlog_requests_floating_credits_up_to_its_size() -> None:
+def test_a_backlog_requests_as_many_floating_credits() -> None:
     pool, (channel,) = channels(2, floating=10)
 
     channel.on_backlog(3)
@@ -40,7 +40,7 @@ def test_a_backlog_requests_floating_credits_up_to_its_size() -> None:
     assert pool.free == 7
 
 
-def test_channels_that_wait_are_served_one_credit_in_turn() -> None:
+def test_waiting_channels_get_one_credit_each_in_turn() -> None:
     pool, (holder, first, second) = channels(1, 1, 1, floating=3)
     holder.on_backlog(3)
     holder.take_announcement()
@@ -55,7 +55,7 @@ def test_channels_that_wait_are_served_one_credit_in_turn() -> None:
     assert pool.free == 0
 
 
-def test_a_channel_waits_once_however_often_its_backlog_grows() -> None:
+def test_a_channel_is_queued_once_however_often_its_backlog_grows() -> None:
     _, (holder, first, second) = channels(1, 1, 1, floating=2)
     holder.on_backlog(2)
     holder.take_announcement()
@@ -81,7 +81,7 @@ def test_a_channel_that_needs_no_more_credit_is_skipped() -> None:
     assert pool.free == 0
 
 
-def test_a_returned_exclusive_credit_displaces_an_unneeded_floating_one() -> None:
+def test_a_returned_exclusive_credit_replaces_an_unneeded_floating_one() -> None:
     pool, (channel,) = channels(1, floating=1)
     channel.spend()
     channel.on_backlog(0)
@@ -108,7 +108,7 @@ def test_an_ended_channel_passes_its_floating_credits_to_waiting_channels() -> N
     assert not ending.spend()
 
 
-def test_a_floating_credit_in_use_by_an_ended_channel_comes_back_when_its_batch_is_processed() -> None:
+def test_a_floating_credit_of_an_ended_channel_returns_after_processing() -> None:
     pool, (channel,) = channels(1, floating=1)
     channel.on_backlog(1)
     channel.take_announcement()
@@ -124,7 +124,7 @@ def test_a_floating_credit_in_use_by_an_ended_channel_comes_back_when_its_batch_
     ("exclusive", "returned", "is_due"),
     [(1, 1, True), (2, 1, True), (8, 3, False), (8, 4, True), (8, 8, True)],
 )
-def test_credits_are_announced_when_half_of_the_exclusive_ones_are_free(
+def test_credits_are_announced_when_half_the_exclusive_ones_are_free(
     exclusive: int, returned: int, is_due: bool
 ) -> None:
     _, (channel,) = channels(exclusive)
@@ -137,7 +137,7 @@ def test_credits_are_announced_when_half_of_the_exclusive_ones_are_free(
     assert channel.is_announcement_due == is_due
 
 
-def test_a_sender_without_credit_is_notified_of_the_first_one() -> None:
+def test_a_sender_without_credit_is_notified_of_the_first_credit() -> None:
     _, (channel,) = channels(8)
     for _ in range(8):
         channel.spend()
@@ -147,7 +147,7 @@ def test_a_sender_without_credit_is_notified_of_the_first_one() -> None:
     assert channel.is_announcement_due
 
 
-def test_more_batches_cannot_be_processed_than_were_received() -> None:
+def test_processing_more_batches_than_were_received_is_refused() -> None:
     _, (channel,) = channels(1)
 
     with pytest.raises(AssertionError, match="more batches processed"):

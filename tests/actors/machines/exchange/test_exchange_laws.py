@@ -1,4 +1,4 @@
-"""Partitions together with a gate: no buffer is lost, duplicated, reordered or sent without credit."""
+"""Partitions connected to a gate: no buffer is lost, duplicated, reordered or sent without credit."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ class Exchange(RuleBasedStateMachine):
 
     @rule(floating=st.integers(0, 4))
     def share_out_again(self, floating: int) -> None:
-        # Buffers lent beyond the new size are still out.
+        # Buffers lent beyond the new size have not returned yet.
         self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
         self._post_to_producers(self.gate.resize([floating]))
 
     @rule(channel=SOME_CHANNEL)
     def block(self, channel: int) -> None:
-        # A task blocks the channels that have delivered a barrier, never all of those that are open.
+        # A task blocks channels that have delivered a barrier, but never all open channels.
         if len(self.blocked | {channel}) < CHANNELS:
             self.blocked.add(channel)
             self.gate.block(channel)
@@ -156,7 +156,7 @@ class Exchange(RuleBasedStateMachine):
             output.check()
 
     def teardown(self) -> None:
-        """Deliver everything: blocked channels do not block others, and no message remains undelivered."""
+        """Deliver all messages: blocked channels do not block others, and no message remains undelivered."""
         self._run_dry()
         for channel in set(range(CHANNELS)) - self.blocked:
             assert self.read[channel] == self.made[channel]

@@ -45,7 +45,7 @@ def test_channels_with_data_are_read_in_turns() -> None:
     assert read == [(0, batch_ref("a")), (1, batch_ref("c")), (0, batch_ref("b")), None]
 
 
-def test_a_blocked_channel_is_not_read_and_keeps_its_elements() -> None:
+def test_a_blocked_channel_is_not_read_and_retains_its_elements() -> None:
     gate = requested_gate(2)
     gate.on_buffer(response(BARRIER, 0, channel=0))
     gate.on_buffer(response(batch_ref("a"), 1, channel=0))
@@ -61,7 +61,7 @@ def test_a_blocked_channel_is_not_read_and_keeps_its_elements() -> None:
     assert [gate.poll(), gate.poll()] == [(0, batch_ref("a")), (0, batch_ref("c"))]
 
 
-def test_a_processed_batch_makes_room_for_another() -> None:
+def test_a_processed_batch_frees_a_credit_for_another() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref()))
     gate.poll()
@@ -69,7 +69,7 @@ def test_a_processed_batch_makes_room_for_another() -> None:
     assert gate.credit_returned(0) == [credit(1)]
 
 
-def test_credits_are_not_given_back_before_the_batch_is_processed() -> None:
+def test_credits_are_not_returned_before_the_batch_is_processed() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch_ref()))
@@ -102,7 +102,7 @@ def test_an_ended_channel_passes_its_floating_credits_to_the_others() -> None:
     assert gate.on_buffer(response(EndOfPartition(), channel=0)) == [credit(1, channel=1)]
 
 
-def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None:
+def test_an_out_of_order_element_fails_the_gate_with_both_sequence_numbers() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
 
@@ -116,7 +116,7 @@ def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None
     assert gate.poll() is None
 
 
-def test_a_duplicate_element_is_not_released_since_it_is_held() -> None:
+def test_a_duplicate_of_a_held_element_is_not_released() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
 
@@ -125,7 +125,7 @@ def test_a_duplicate_element_is_not_released_since_it_is_held() -> None:
     assert effects == [failure_of(effects)]
 
 
-def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
+def test_a_sender_that_exceeds_its_credit_fails_the_gate() -> None:
     gate = requested_gate(exclusive=1)
     gate.on_buffer(response(batch_ref("a"), 0))
 
@@ -158,7 +158,7 @@ def test_an_event_needs_no_credit() -> None:
         ("UnknownSubpartitionError", ChannelFailureKind.REFUSED),
     ],
 )
-def test_an_error_names_its_culprit(type_name: str, kind: ChannelFailureKind) -> None:
+def test_an_error_names_its_channel(type_name: str, kind: ChannelFailureKind) -> None:
     gate = requested_gate()
 
     failure = failure_of(gate.on_error(error(type_name, "gone")))
@@ -168,7 +168,7 @@ def test_an_error_names_its_culprit(type_name: str, kind: ChannelFailureKind) ->
     assert "gone" in failure.cause.message
 
 
-def test_the_first_failure_stays() -> None:
+def test_the_first_failure_of_a_gate_is_retained() -> None:
     gate = requested_gate(2)
     first = failure_of(gate.on_error(error("First", channel=1)))
 
@@ -177,7 +177,7 @@ def test_the_first_failure_stays() -> None:
     assert gate.failure == first
 
 
-def test_a_sender_of_unread_data_is_asked_to_stop() -> None:
+def test_a_failed_gate_cancels_senders_of_unread_data() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch_ref(), channel=7))
@@ -204,7 +204,7 @@ def test_data_has_ended_when_every_channel_has_ended(drains: tuple[bool, bool], 
     assert not gate.is_finished
 
 
-def test_a_gate_is_finished_and_stays_available_when_every_end_was_read() -> None:
+def test_a_finished_gate_stays_available() -> None:
     gate = requested_gate(2)
     for channel in (0, 1):
         gate.on_buffer(response(EndOfPartition(), channel=channel))
@@ -219,6 +219,6 @@ def test_a_gate_is_finished_and_stays_available_when_every_end_was_read() -> Non
     assert not gate.has_data
 
 
-def test_a_channel_needs_a_credit_of_its_own() -> None:
+def test_a_gate_with_zero_exclusive_credits_is_refused() -> None:
     with pytest.raises(ValueError, match="a credit of its own"):
         InputGate([gate_descriptor(1)], exclusive_credit=0)

@@ -1,4 +1,4 @@
-"""A partition that has outlived its task: several readers read it from its beginning, each at its own speed."""
+"""A partition that has outlived its task: several readers read it from the beginning, each at its own pace."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_consumer_reads_everything_each_at_its_own_pace() -> None:
     assert buffers_sent(rest) == [batch_ref("b"), EndOfPartition()]
 
 
-def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
+def test_a_consumer_that_requests_again_reads_from_the_beginning() -> None:
     output = finished_partition("a")
     request_partition(output, 5)
 
@@ -84,7 +84,7 @@ def test_messages_of_a_consumer_without_a_request_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("subpartition", [-1, 1])
-def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
+def test_an_unknown_subpartition_of_a_retained_partition_is_refused_by_number(subpartition: int) -> None:
     (refused,) = request_partition(finished_partition("a"), 1, subpartition=subpartition)
 
     assert isinstance(refused, Tell)
@@ -98,7 +98,7 @@ def test_a_partition_is_retained_when_it_is_completely_written() -> None:
         partition_of_batches("a").finished()
 
 
-def test_writing_stops_at_the_end() -> None:
+def test_a_finished_partition_cannot_be_written() -> None:
     output = partition_of_batches("a")
     output.finish()
 
@@ -106,7 +106,7 @@ def test_writing_stops_at_the_end() -> None:
         output.add_batch(batch_ref("b"))
 
 
-def test_a_partition_that_is_read_later_takes_every_batch() -> None:
+def test_a_blocking_partition_accepts_every_batch() -> None:
     output = partition_of_batches(*map(str, range(100)))
 
     output.check()

@@ -1,4 +1,4 @@
-"""The buffers of a TaskManager: each pool is guaranteed its minimum, and the other buffers are shared."""
+"""The buffers of a TaskManager: each pool is guaranteed its minimum, and spare buffers are shared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sizes(buffers: NetworkBufferPool) -> list[int]:
     return [pool.size for pool in buffers.pools]
 
 
-def test_one_pool_may_have_everything() -> None:
+def test_a_single_pool_may_have_all_buffers() -> None:
     buffers = NetworkBufferPool(10)
 
     assert buffers.create_pool(1).size == 10
@@ -40,7 +40,7 @@ def test_pools_with_their_maximum_keep_it_without_another_notification() -> None
     assert buffers.take_resized() == ()
 
 
-def test_a_new_pool_takes_from_others_and_an_ended_one_returns() -> None:
+def test_a_new_pool_takes_buffers_from_others_until_it_ends() -> None:
     buffers = NetworkBufferPool(10)
     first = buffers.create_pool(1)
     second = buffers.create_pool(1)
@@ -54,7 +54,7 @@ def test_a_new_pool_takes_from_others_and_an_ended_one_returns() -> None:
     assert first.size == 10
 
 
-def test_an_unavailable_minimum_of_buffers_is_refused_with_the_figures() -> None:
+def test_a_pool_whose_minimum_is_unavailable_is_refused_with_the_figures() -> None:
     buffers = NetworkBufferPool(10)
     buffers.create_pool(7)
 
@@ -66,7 +66,7 @@ def test_an_unavailable_minimum_of_buffers_is_refused_with_the_figures() -> None
     assert len(buffers.pools) == 1
 
 
-def test_exclusive_buffers_are_taken_from_what_pools_would_share() -> None:
+def test_exclusive_buffers_are_taken_from_the_spare_buffers() -> None:
     buffers = NetworkBufferPool(10)
     pool = buffers.create_pool(2)
 
@@ -96,7 +96,7 @@ def test_at_least_one_exclusive_buffer_is_required(count: int) -> None:
         NetworkBufferPool(1).take_exclusive(count)
 
 
-def test_a_pool_may_be_destroyed_twice() -> None:
+def test_destroying_a_pool_twice_is_allowed() -> None:
     buffers = NetworkBufferPool(4)
     pool = buffers.create_pool(2)
 

@@ -1,5 +1,5 @@
-"""Barriers in a subpartition: the buffers sent before a barrier plus the overtaken ones are all buffers added before
-it.
+"""Barriers in a subpartition: the buffers sent before a barrier plus the overtaken buffers are all buffers added before
+the barrier.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_timed_out_barrier_is_read_first_and_overtakes_earlier_buffers() -> No
 
 
 @given(moves=st.lists(st.sampled_from(["batch", "aligned", "unaligned", "read", "time out"]), max_size=30))
-def test_every_batch_before_a_barrier_was_sent_before_it_or_overtaken_once(moves: list[str]) -> None:
+def test_every_batch_before_a_barrier_is_either_sent_or_overtaken_once(moves: list[str]) -> None:
     subpartition = Subpartition(partition_id(), 0)
     subpartition.request(CONSUMER, 0)
     added: list[BatchRef] = []

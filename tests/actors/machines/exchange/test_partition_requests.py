@@ -1,4 +1,4 @@
-"""An input gate requests partitions from its producers at once, and again if they do not exist yet."""
+"""An input gate requests partitions from its producers at once, and again if the partitions do not exist yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.actors.machines.exchange.builders import (
 )
 
 
-def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
+def test_every_subpartition_is_requested_with_the_channels_own_credit() -> None:
     gate = InputGate([gate_descriptor(2)], exclusive_credit=3, floating_credit=9)
 
     assert gate.request_partitions() == [
@@ -28,7 +28,7 @@ def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
     ]
 
 
-def test_a_subpartition_is_asked_for_once() -> None:
+def test_a_subpartition_is_requested_once() -> None:
     gate = requested_gate(2)
 
     assert gate.request_partitions() == []
@@ -48,7 +48,7 @@ def test_a_missing_partition_is_requested_again_with_growing_delays() -> None:
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
 
 
-def test_a_retry_asks_as_the_first_request_did() -> None:
+def test_a_retry_repeats_the_first_partition_request() -> None:
     gate = InputGate([gate_descriptor(1)])
     asked = gate.request_partitions()
     gate.on_error(error(not_found=True))
@@ -73,7 +73,7 @@ def test_a_partition_lost_while_being_read_is_not_requested_again() -> None:
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
 
 
-def test_the_channel_fails_with_the_partition_if_the_task_manager_ends() -> None:
+def test_a_channel_fails_if_the_task_manager_of_its_partition_ends() -> None:
     gate = requested_gate(2)
     gate.on_buffer(response(batch_ref(), 0, channel=0))
 

@@ -1,4 +1,4 @@
-"""A result partition sends buffers to its readers within their credit, and releases the others at its end."""
+"""A result partition sends buffers to its readers within their credit, and releases unsent buffers when it ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition
     )
 
 
-def waiting(backlog: int) -> Tell[Ref]:
+def backlog_announcement(backlog: int) -> Tell[Ref]:
     return Tell(
         to=CONSUMER,
         message=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
@@ -77,7 +77,7 @@ def test_buffers_are_sent_only_after_a_request_of_the_reader() -> None:
     assert output.queued_batches == 1
 
 
-def test_a_reader_gets_batches_by_credit_and_the_backlog_of_the_rest() -> None:
+def test_a_reader_gets_batches_by_credit_and_the_size_of_the_backlog() -> None:
     output = filled("a", "b", "c")
 
     effects = output.request(0, 2, CONSUMER)
@@ -116,13 +116,13 @@ def test_an_event_does_not_overtake_a_batch_that_waits_for_credit() -> None:
     assert freed == [element(batch_ref("a"), 0), element(BARRIER, 1)]
 
 
-def test_data_that_begins_to_wait_is_announced_once() -> None:
+def test_new_waiting_data_is_announced_once() -> None:
     output = partition()
     output.request(0, 0, CONSUMER)
 
     effects = [output.add_batch(batch_ref(name)) for name in ("a", "b", "c")]
 
-    assert effects == [[waiting(1)], [], []]
+    assert effects == [[backlog_announcement(1)], [], []]
 
 
 def test_data_that_waits_again_is_announced_again() -> None:
@@ -134,10 +134,10 @@ def test_data_that_waits_again_is_announced_again() -> None:
 
     second = output.add_batch(batch_ref("c"))
 
-    assert first == second == [waiting(1)]
+    assert first == second == [backlog_announcement(1)]
 
 
-def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None:
+def test_a_batch_is_sent_to_its_subpartition_and_an_event_to_all() -> None:
     output = partition(subpartitions=2)
     output.request(0, 5, CONSUMER)
     output.request(1, 5, CONSUMER)
@@ -151,7 +151,7 @@ def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None
     ]
 
 
-def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
+def test_a_partition_accepts_a_batch_while_its_pool_has_a_buffer() -> None:
     output = ResultPartition(partition_descriptor(), 2)
     output.add_batch(batch_ref("a"))
     with_one = output.is_available
@@ -175,7 +175,7 @@ def test_a_running_stage_may_exceed_the_pool_until_its_buffers_are_recycled() ->
     assert (with_one_left, output.is_available) == (False, True)
 
 
-def test_a_reader_that_reads_nothing_does_not_fill_a_shared_output() -> None:
+def test_an_idle_reader_does_not_fill_a_shared_output() -> None:
     output = partition(subpartitions=20)
     for number in range(MAX_BUFFERS_PER_CHANNEL):
         assert output.is_available
@@ -209,7 +209,7 @@ def test_elements_after_the_end_are_refused() -> None:
         output.add_batch(batch_ref())
 
 
-def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
+def test_batches_of_a_reader_that_cancels_are_released() -> None:
     output = filled("a", "b")
     output.request(0, 1, CONSUMER)
 
@@ -222,7 +222,7 @@ def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
     assert output.queued_batches == 0
 
 
-def test_leaving_twice_is_ignored() -> None:
+def test_cancelling_a_reader_twice_is_ignored() -> None:
     output = filled("a")
     output.request(0, 0, CONSUMER)
     output.cancel(0)
@@ -233,7 +233,7 @@ def test_leaving_twice_is_ignored() -> None:
     assert output.all_consumed
 
 
-def test_credit_that_crosses_the_end_is_ignored() -> None:
+def test_credit_received_after_the_end_is_ignored() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
     output.finish()
@@ -265,7 +265,7 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
     assert all(isinstance(effect, Ignore) for effect in said)
 
 
-def test_duplicate_or_early_messages_about_a_reader_change_nothing() -> None:
+def test_duplicate_or_early_messages_of_a_reader_are_ignored() -> None:
     output = partition()
     early = output.add_credit(0, 1) + output.cancel(0)
     output.request(0, 1, CONSUMER)
@@ -277,7 +277,7 @@ def test_duplicate_or_early_messages_about_a_reader_change_nothing() -> None:
     assert all(isinstance(effect, Ignore) for effect in early + late)
 
 
-def test_a_batch_without_rows_is_released_and_takes_no_number() -> None:
+def test_a_batch_without_rows_is_released_and_gets_no_sequence_number() -> None:
     output = partition()
     output.request(0, 2, CONSUMER)
     empty = replace(batch_ref("empty"), rows=0)
@@ -287,7 +287,7 @@ def test_a_batch_without_rows_is_released_and_takes_no_number() -> None:
     assert effects == [ReleaseBatch(batch=empty), element(batch_ref("a"), 0)]
 
 
-def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> None:
+def test_a_barrier_may_overtake_the_batches_of_every_reader_and_lists_them() -> None:
     output = partition(subpartitions=2)
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waits"):
@@ -319,7 +319,7 @@ def test_unsent_batches_hold_buffers_until_sent_or_dropped() -> None:
     assert output.queued_batches == 0
 
 
-def test_a_partition_with_its_share_of_bytes_accepts_no_batch() -> None:
+def test_a_partition_that_exceeds_its_byte_limit_accepts_no_batch() -> None:
     output = ResultPartition(partition_descriptor(), 3, bytes_per_buffer=50)
     output.add_batch(batch_ref("a"))
     with_one = output.is_available
@@ -331,7 +331,7 @@ def test_a_partition_with_its_share_of_bytes_accepts_no_batch() -> None:
     assert (with_one, full, output.is_available) == (True, False, True)
 
 
-def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
+def test_latency_markers_are_sent_to_consumers_in_turn() -> None:
     output = partition(subpartitions=3)
     markers = [LatencyMarker(marked_ms=number, operator_id="source", subtask=0) for number in range(4)]
 
@@ -342,7 +342,7 @@ def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
     assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
 
 
-def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
+def test_latency_markers_skip_consumers_that_have_cancelled() -> None:
     output = partition(subpartitions=2)
     output.request(0, 9, CONSUMER)
     output.cancel(0)
@@ -361,15 +361,15 @@ def test_a_failed_producer_notifies_its_readers_and_releases_unsent_batches() ->
     output.request(0, 1, CONSUMER)
     output.add_batch(batch_ref("a", subpartition=1))
 
-    told, released = output.fail(CAUSE)
+    notification, released = output.fail(CAUSE)
 
-    error = error_of([told])
+    error = error_of([notification])
     assert (error.subpartition, error.cause.type_name) == (0, PRODUCER_FAILED_ERROR)
     assert "ValueError: bad row" in error.cause.message
     assert released == ReleaseBatch(batch=batch_ref("a", subpartition=1))
 
 
-def test_a_reader_that_has_received_everything_is_not_notified_of_a_failure() -> None:
+def test_a_reader_with_all_data_is_not_notified_of_a_failure() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
     output.finish()

@@ -1,4 +1,4 @@
-"""A task reads all of its inputs through one gate."""
+"""A task reads all its inputs through one gate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_channels_are_numbered_across_the_gates() -> None:
     assert [r.channel for r in requests if isinstance(r, RequestPartition)] == [0, 1, 2]
 
 
-def test_gates_take_turns_whatever_their_number_of_channels() -> None:
+def test_gates_take_turns_regardless_of_their_number_of_channels() -> None:
     inputs = union(1, 2)
     for number in range(2):
         for channel in range(3):
@@ -41,7 +41,7 @@ def test_gates_take_turns_whatever_their_number_of_channels() -> None:
     assert [inputs.gate_of(channel) for channel in range(3)] == [0, 1, 1]
 
 
-def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -> None:
+def test_a_gate_with_blocked_channels_is_skipped_until_they_resume() -> None:
     inputs = union(1, 1)
     inputs.on_buffer(response(batch_ref("a"), 0, 0))
     inputs.on_buffer(response(batch_ref("b"), 0, 1))
@@ -54,7 +54,7 @@ def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -
     assert inputs.poll() == (0, batch_ref("a"))
 
 
-def test_in_flight_data_of_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
+def test_an_unaligned_checkpoint_persists_in_flight_data_of_every_gate() -> None:
     inputs = union(1, 2)
     for channel, barrier in enumerate([False, True, False]):
         inputs.on_buffer(response(batch_ref(f"before-{channel}"), 0, channel))
@@ -100,7 +100,7 @@ def test_a_task_is_finished_when_all_its_gates_are() -> None:
     assert inputs.is_finished
 
 
-def test_a_failed_gate_is_not_read_and_its_failure_is_that_of_the_task() -> None:
+def test_a_failed_gate_is_not_read_and_fails_the_task() -> None:
     inputs = union(1, 1)
     inputs.on_buffer(response(batch_ref("a"), 0, 0))
 
@@ -123,7 +123,7 @@ def test_a_task_without_inputs_drops_foreign_data() -> None:
     assert inputs.is_finished
 
 
-def test_other_inputs_wait_until_the_first_one_has_ended_and_is_processed() -> None:
+def test_other_inputs_wait_until_the_prioritised_input_is_processed() -> None:
     inputs = union(1, 1, 1, read_first=frozenset([1, 2]))
     inputs.on_buffer(response(batch_ref("main"), 0, 0))
     inputs.on_buffer(response(UNALIGNED, 1, 0))
@@ -147,7 +147,7 @@ def test_other_inputs_wait_until_the_first_one_has_ended_and_is_processed() -> N
     assert inputs.poll() is not None
 
 
-def test_an_empty_input_that_is_read_first_ends_at_once() -> None:
+def test_an_empty_prioritised_input_ends_at_once() -> None:
     inputs = union(1, 1, read_first=frozenset([0]))
     inputs.on_buffer(response(batch_ref("main"), 0, 1))
     before = inputs.poll()

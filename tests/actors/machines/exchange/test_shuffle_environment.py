@@ -1,4 +1,4 @@
-"""The TaskManager's buffers are divided among its tasks; a task without enough buffers is refused."""
+"""The TaskManager's buffers are divided among its tasks. A task without enough buffers is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def with_buffers(count: int | None, **settings: int) -> ShuffleEnvironment:
     return ShuffleEnvironment(NetworkSettings(network_buffers=count, **settings))
 
 
-def test_a_task_has_its_maximum_of_buffers_without_a_configured_total() -> None:
+def test_a_task_gets_its_maximum_of_buffers_without_a_configured_total() -> None:
     environment = with_buffers(None)
 
     buffers = environment.register_task(A, [4], [2, 1])
@@ -33,7 +33,7 @@ def test_a_task_that_needs_all_buffers_gets_its_minimum() -> None:
     assert buffers == TaskBuffers(outputs=(3,), floating=(0,), exclusive=2)
 
 
-def test_a_task_that_does_not_fit_is_refused_and_holds_no_buffers() -> None:
+def test_a_task_without_enough_buffers_is_refused_and_holds_none() -> None:
     environment = with_buffers(8)
 
     with pytest.raises(NetworkBuffersExhaustedError, match="required 9, but only 8 available"):
@@ -67,7 +67,7 @@ def test_a_task_returns_its_exclusive_buffers_at_its_end() -> None:
     assert (environment.buffers.free, environment.buffers.promised) == (6, 0)
 
 
-def test_bytes_are_shared_out_by_buffers() -> None:
+def test_bytes_are_shared_in_proportion_to_buffers() -> None:
     environment = with_buffers(10, network_memory_bytes=1_000)
 
     assert environment.register_task(A, [1], []).bytes_per_buffer == 100

@@ -21,12 +21,12 @@ PLENTY = 1_000
 
 
 def holding(*buffers: Buffer) -> Subpartition:
-    """A subpartition that no reader has requested yet."""
+    """Return a subpartition that no reader has requested yet."""
     return Subpartition(partition_id(), 0, buffers)
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """Add so much credit, and return the buffers that are sent to the reader; request the subpartition if necessary."""
+    """Add credit and return the buffers that are sent to the reader; request the subpartition first if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit
@@ -58,7 +58,7 @@ def test_priority_events_do_not_overtake_each_other() -> None:
     assert serve_consumer(subpartition) == [UNALIGNED, later, A]
 
 
-def test_a_subpartition_has_only_one_reader() -> None:
+def test_a_subpartition_accepts_only_one_reader() -> None:
     subpartition = holding()
     subpartition.request(CONSUMER, 1)
 
@@ -74,7 +74,7 @@ def test_a_drained_subpartition_drops_unsent_buffers() -> None:
     assert subpartition.serve() == []
 
 
-def test_no_element_follows_the_end() -> None:
+def test_elements_added_after_the_end_are_refused() -> None:
     subpartition = holding(A, EndOfPartition())
 
     with pytest.raises(AssertionError, match="after the end"):

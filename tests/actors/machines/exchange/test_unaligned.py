@@ -1,4 +1,4 @@
-"""Unaligned barriers, and aligned barriers that have timed out: which data they overtake, and what becomes channel
+"""Unaligned barriers, and aligned barriers that have timed out: the data that they overtake, and the resulting channel
 state.
 """
 
@@ -71,7 +71,7 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_persisting(
     ]
 
 
-def test_an_aborted_unaligned_checkpoint_persists_no_more() -> None:
+def test_an_aborted_unaligned_checkpoint_stops_persisting() -> None:
     aligner = BarrierAligner(2)
 
     actions = aligner_actions(
@@ -124,7 +124,7 @@ def test_the_first_barrier_triggers_if_only_announcements_arrived_before_the_tim
     assert actions == [[StartPersisting(checkpoint_id=1), unaligned(1, TIMEOUT_MS)]]
 
 
-def test_a_barrier_later_than_the_alignment_timeout_needs_no_timer() -> None:
+def test_a_barrier_later_than_the_alignment_timeout_sets_no_timer() -> None:
     aligner = BarrierAligner(2)
 
     [actions] = aligner_actions(aligner, (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
@@ -139,7 +139,7 @@ def test_a_barrier_later_than_the_alignment_timeout_needs_no_timer() -> None:
     assert aligner.alignment_start_ms == TIMEOUT_MS + 1
 
 
-def test_a_timer_of_an_ended_checkpoint_changes_nothing() -> None:
+def test_the_timer_of_an_ended_checkpoint_has_no_effect() -> None:
     aligner = BarrierAligner(2)
     aligner_actions(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
 
@@ -173,7 +173,7 @@ def read_all(gate: InputGate) -> list[object]:
     return elements
 
 
-def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_blocked_one() -> None:
+def test_an_unaligned_barrier_is_read_before_data_even_of_a_blocked_channel() -> None:
     gate = requested_gate(channels=2, exclusive=4)
     give(gate, batch_ref("a"))
     give(gate, batch_ref("b"), unaligned(1), batch_ref("c"), channel=1)
@@ -208,7 +208,7 @@ def test_a_stopped_checkpoint_has_no_in_flight_data() -> None:
     assert give(gate, batch_ref("a")) == []
 
 
-def test_a_barrier_that_was_announced_overtakes_when_it_is_prioritized() -> None:
+def test_an_announced_barrier_overtakes_when_it_is_prioritized() -> None:
     gate = requested_gate(channels=1, exclusive=4)
     give(gate, batch_ref("a"), timing_out(1), batch_ref("b"))
     announcement = gate.poll()
@@ -221,7 +221,7 @@ def test_a_barrier_that_was_announced_overtakes_when_it_is_prioritized() -> None
 
 
 @pytest.mark.parametrize("is_prioritized", [False, True])
-def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool) -> None:
+def test_a_barrier_that_was_already_read_is_not_read_again(is_prioritized: bool) -> None:
     gate = requested_gate(channels=1, exclusive=4)
     give(gate, timing_out(1))
 
@@ -231,7 +231,7 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
     assert gate.poll() is None
 
 
-def test_a_barrier_of_an_ended_checkpoint_keeps_its_place() -> None:
+def test_the_barrier_of_an_ended_checkpoint_keeps_its_position() -> None:
     gate = requested_gate(channels=1, exclusive=4)
     give(gate, batch_ref("a"), timing_out(1), batch_ref("b"), timing_out(2))
     for _ in range(2):

@@ -34,14 +34,14 @@ def watermarks(generator: WatermarkGenerator, *batches: tuple[int, int]) -> list
     return said
 
 
-def test_a_bounded_source_watermark_trails_the_latest_row_by_delay_plus_one() -> None:
+def test_a_bounded_watermark_trails_the_latest_row_by_delay_plus_one() -> None:
     generator = BoundedOutOfOrdernessWatermarks(10)
 
     assert watermarks(generator, (13, 20), (15, 15), (16, 500)) == [9, 9, 489]
 
 
 @pytest.mark.parametrize("generator", [BoundedOutOfOrdernessWatermarks(10), AscendingTimestampsWatermarks(IGNORE)])
-def test_a_watermark_does_not_fall_below_the_beginning_of_time(generator: WatermarkGenerator) -> None:
+def test_a_watermark_does_not_underflow_the_minimum_timestamp(generator: WatermarkGenerator) -> None:
     assert watermarks(generator, (WATERMARK_MIN, WATERMARK_MIN)) == [WATERMARK_MIN]
 
 
@@ -50,7 +50,7 @@ def test_a_negative_delay_is_refused() -> None:
         BoundedOutOfOrdernessWatermarks(-1)
 
 
-def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
+def test_an_ascending_source_may_repeat_its_latest_time() -> None:
     generator = AscendingTimestampsWatermarks(FAIL)
 
     assert [generator.on_batch(1000, 1000), generator.on_batch(1000, 1000)] == [None, None]
@@ -58,7 +58,7 @@ def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "violation"),
     [
         (IGNORE, None),
         (LOG, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=False)),
@@ -66,20 +66,20 @@ def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
     ],
 )
 def test_the_handler_decides_the_reaction_if_time_goes_back(
-    handler: MonotonyViolationHandler, told: MonotonyViolated | None
+    handler: MonotonyViolationHandler, violation: MonotonyViolated | None
 ) -> None:
     generator = AscendingTimestampsWatermarks(handler)
     generator.on_batch(500, 1000)
 
-    assert generator.on_batch(999, 1001) == told
+    assert generator.on_batch(999, 1001) == violation
     assert generator.watermark_ms == 1000
 
 
-def test_punctuated_watermarks_have_the_time_of_their_rows() -> None:
+def test_punctuated_watermarks_equal_the_times_of_their_rows() -> None:
     assert watermarks(PunctuatedWatermarks(), (3, 3), (2, 2), (4, 9)) == [3, 3, 9]
 
 
-def test_without_event_time_only_the_last_watermark_is_sent() -> None:
+def test_without_event_time_only_the_final_watermark_is_sent() -> None:
     operator = TimestampsAndWatermarks(NoWatermarks)
     operator.on_batch(5, 10)
 
@@ -96,7 +96,7 @@ def test_a_watermark_is_emitted_once_and_only_if_it_has_advanced() -> None:
     assert operator.emit() is None
 
 
-def test_the_operator_forwards_only_the_last_watermark_and_once() -> None:
+def test_an_assigner_forwards_only_the_final_watermark_and_only_once() -> None:
     operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     end = Watermark(timestamp_ms=WATERMARK_MAX)
 
@@ -147,7 +147,7 @@ TIMES = st.integers(WATERMARK_MIN, WATERMARK_MAX)
 
 
 @given(times=st.lists(TIMES, max_size=20), delay_ms=st.integers(0, 1000))
-def test_no_row_at_or_below_the_watermark_comes_within_the_bound(times: list[int], delay_ms: int) -> None:
+def test_rows_within_the_bound_never_arrive_at_or_below_the_watermark(times: list[int], delay_ms: int) -> None:
     generator = BoundedOutOfOrdernessWatermarks(delay_ms)
     latest_ms = WATERMARK_MIN
 
@@ -168,7 +168,7 @@ def of_partitions(idle_timeout_ms: int | None = None) -> TimestampsAndWatermarks
     return TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0), idle_timeout_ms)
 
 
-def test_the_watermark_of_a_source_is_the_least_of_its_partitions() -> None:
+def test_the_watermark_of_a_source_is_the_minimum_of_its_partitions() -> None:
     operator = of_partitions()
 
     said = []
@@ -189,7 +189,7 @@ def test_a_partition_without_rows_holds_event_time_back_until_it_is_idle() -> No
     assert said == [None, None, Watermark(timestamp_ms=299)]
 
 
-def test_a_partition_that_was_idle_counts_again_and_no_watermark_goes_back() -> None:
+def test_a_partition_that_becomes_active_never_moves_the_watermark_back() -> None:
     operator = of_partitions(idle_timeout_ms=1000)
     operator.on_partitions([partition("a", 100), partition("b")], 0)
     operator.on_partitions([partition("a", 300), partition("b")], 2000)
@@ -202,7 +202,7 @@ def test_a_partition_that_was_idle_counts_again_and_no_watermark_goes_back() -> 
     assert (first, second, operator.emit()) == (Watermark(timestamp_ms=299), None, Watermark(timestamp_ms=599))
 
 
-def test_time_goes_back_within_a_partition_only() -> None:
+def test_time_can_go_back_only_within_a_partition() -> None:
     operator = TimestampsAndWatermarks(lambda: AscendingTimestampsWatermarks(MonotonyViolationHandler.FAIL))
 
     fine = operator.on_partitions([partition("a", 100, 90), partition("b", 50, 10)], 0)

@@ -59,7 +59,7 @@ def test_when_all_channels_are_idle_the_valve_emits_the_maximum_watermark() -> N
     assert valve_output(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [watermark(10), IDLE], [ACTIVE]]
 
 
-def test_the_last_channel_to_become_idle_flushes_nothing_if_it_lagged() -> None:
+def test_a_lagging_channel_that_becomes_idle_last_emits_no_watermark() -> None:
     valve = WatermarkValve(3)
     valve_output(valve, (0, watermark(10)), (1, watermark(5)), (2, watermark(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
 
@@ -73,7 +73,7 @@ def test_watermarks_of_an_idle_channel_are_ignored() -> None:
     assert valve_output(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]
 
 
-def test_the_end_of_event_time_passes_when_all_channels_have_reached_it() -> None:
+def test_the_final_watermark_passes_when_all_channels_have_reached_it() -> None:
     valve = WatermarkValve(2)
 
     assert valve_output(valve, (0, watermark(WATERMARK_MAX)), (1, watermark(WATERMARK_MAX))) == [
@@ -102,7 +102,7 @@ INPUTS = st.lists(
 
 
 @given(inputs=INPUTS)
-def test_the_watermark_only_grows_and_is_never_ahead_of_an_aligned_channel(
+def test_the_watermark_never_decreases_and_never_exceeds_an_aligned_channel(
     inputs: list[tuple[int, Watermark | WatermarkStatus]],
 ) -> None:
     valve = WatermarkValve(4)
@@ -116,7 +116,7 @@ def test_the_watermark_only_grows_and_is_never_ahead_of_an_aligned_channel(
 
 
 @given(inputs=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1000).map(watermark)), max_size=80))
-def test_without_idleness_the_valve_is_the_plain_minimum(inputs: list[tuple[int, Watermark]]) -> None:
+def test_without_idleness_the_valve_emits_the_minimum(inputs: list[tuple[int, Watermark]]) -> None:
     valve = WatermarkValve(4)
     highest = [WATERMARK_MIN] * 4
 

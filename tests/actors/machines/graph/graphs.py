@@ -1,4 +1,6 @@
-"""Job graphs and machines for tests: every argument has a default, so that a test specifies only what matters."""
+"""Builders of job graphs and machines for tests. Every argument has a default, so that a test specifies only what
+matters.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def vertex(
     ship_strategy: ShipStrategy = ShipStrategy.REBALANCE,
     group: str = "default",
 ) -> JobVertex:
-    """A vertex of one operator; it reads output 0 of each vertex named in `reads`."""
+    """Return a vertex of one operator that reads output 0 of each vertex named in `reads`."""
     return JobVertex(
         vertex_id=JobVertexId(name),
         name=name,
@@ -65,7 +67,7 @@ def graph_of(
     restart: RestartStrategyConfiguration | None = None,
     failover: FailoverStrategyKind = FailoverStrategyKind.FULL,
 ) -> JobGraph:
-    """A job of these vertices; by default a failure of one task is a failure of the job."""
+    """Return a job of these vertices; by default a failure of one task is a failure of the job."""
     return JobGraph(
         job_id=JOB,
         name="job",
@@ -79,7 +81,7 @@ def graph_of(
 
 
 def with_uids(graph: JobGraph) -> JobGraph:
-    """The same job with a uid for every operator, and the ids derived from it."""
+    """Return the same job with a uid for every operator, and with the ids derived from these uids."""
     return replace(
         graph,
         vertices=tuple(
@@ -95,7 +97,6 @@ def with_uids(graph: JobGraph) -> JobGraph:
 
 
 def slot(name: str = "a1", task_manager: str = "tm-1") -> AssignedSlot:
-    """A slot of a TaskManager."""
     return AssignedSlot(
         allocation_id=AllocationId(name),
         task_manager_id=TaskManagerId(task_manager),
@@ -104,5 +105,4 @@ def slot(name: str = "a1", task_manager: str = "tm-1") -> AssignedSlot:
 
 
 def failure(message: str = "boom", *, suppress_restarts: bool = False) -> SerializedThrowable:
-    """A failure with this text."""
     return SerializedThrowable(type_name="TestError", message=message, suppress_restarts=suppress_restarts)

@@ -1,4 +1,4 @@
-"""Drives an ExecutionGraph: one line per event, and the effects so far."""
+"""Drives an ExecutionGraph. Each method passes one event, and the effects so far are recorded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class Running:
         self.effects: list[Effect] = []
 
     def tell(self, event: RescalableEvent) -> list[Effect]:
-        """Handle one event, and return its effects."""
         self.now += 1
         made = self.graph.handle(event, self.now)
         self.graph.check()
@@ -46,31 +45,30 @@ class Running:
         return made
 
     def effects_of(self, kind: type[E]) -> list[E]:
-        """The effects of one kind so far."""
+        """Return the effects of this class so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def messages_of(self, kind: type[E]) -> list[E]:
-        """The messages of one kind so far to TaskManagers and to the coordinator."""
-        told = [each.message for each in self.effects if isinstance(each, Tell)]
-        return [message for message in told if isinstance(message, kind)]
+        """Return the messages of this class so far to TaskManagers and to the coordinator."""
+        messages = [each.message for each in self.effects if isinstance(each, Tell)]
+        return [message for message in messages if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
-        """The statuses that the job has reached."""
+        """Return the statuses that the job has reached."""
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
-        """The attempts that were cancelled."""
         return [cancel.attempt for cancel in self.messages_of(CancelTask)]
 
     def schedule(self) -> list[Effect]:
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
-        """Serve every slot of the last request, all on one TaskManager."""
+        """Fulfil the last slot request with slots of one TaskManager."""
         return [effect for place in self.attempts_by_place() for effect in self.give_slot(place)]
 
     def attempts_by_place(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
-        """The attempts of the last slot request by place: subtasks with equal numbers in one group share a slot."""
+        """Return the attempts in the last request by slot: subtasks with equal indexes in one group share a slot."""
         wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
         for request in self.effects_of(RequestSlots)[-1].requests:
             place = f"{request.slot_sharing_group}/{request.subtask}"
@@ -78,11 +76,10 @@ class Running:
         return wanted
 
     def give_slot(self, place: str) -> list[Effect]:
-        """Fulfil the last slot request for one place."""
+        """Fulfil the last slot request for one slot."""
         return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
-        """Lose these slots of the last request."""
         lost = tuple(attempt for place in places for attempt in self.attempts_by_place()[place])
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
@@ -97,7 +94,6 @@ class Running:
         return self.give_slots()
 
     def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """Report the state of a task."""
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
         return self.tell(UpdateTaskExecutionState(state=update))
@@ -132,11 +128,10 @@ class Running:
         self.give_slots()
 
     def run(self) -> None:
-        """Run the job up to RUNNING."""
         self.deploy()
         self.report_all(ExecutionState.RUNNING)
 
 
 def slot_for(place: str) -> AssignedSlot:
-    """The slot that these tests assign to a place."""
+    """Return the slot that these tests assign to `place`."""
     return slot(f"slot-of-{place}")

@@ -45,7 +45,7 @@ def test_counters_of_one_name_add_up() -> None:
     )
 
 
-def test_floats_and_histograms_add_up_too() -> None:
+def test_floats_and_histograms_add_up() -> None:
     total = AccumulatorSnapshot(name="price", type=AccumulatorType.DOUBLE_COUNTER, total=1.5)
 
     results = merged([total, histogram(n1=2, n7=1), histogram(n1=1, n3=4), total])
@@ -56,7 +56,7 @@ def test_floats_and_histograms_add_up_too() -> None:
     }
 
 
-def test_two_kinds_of_one_name_have_no_result_whatever_follows() -> None:
+def test_accumulators_of_one_name_and_different_types_have_no_result() -> None:
     long = counter(1, kind=AccumulatorType.LONG_COUNTER)
 
     results = merged([counter(2), long, counter(3), counter(1, "other")])
@@ -76,7 +76,7 @@ def test_a_job_adds_the_counts_of_its_finished_attempts() -> None:
     assert running.graph.accumulators() == AccumulatorResults(merged=(counter(5),))
 
 
-def test_counts_of_a_failed_attempt_stay_out_of_the_result() -> None:
+def test_counters_of_a_failed_attempt_are_not_in_the_result() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
 

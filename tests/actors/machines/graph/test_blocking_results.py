@@ -1,4 +1,6 @@
-"""Results that outlive their producers: they are released after the last reader, and lost ones are produced again."""
+"""Results that outlive their producers are released after their last reader has finished; lost results are produced
+again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SCHEDULED, DEPLOYING = ExecutionState.SCHEDULED, ExecutionState.DEPLOYING
 
 
 def made_and_read(makers: int = 1) -> JobGraph:
-    """One or several producers, and two consumers that read their results independently."""
+    """Return a job of `makers` producers and two consumers that read their results independently."""
     reader = vertex("reader", 2, reads=("maker",))
     (edge,) = reader.inputs
     blocking = replace(edge, result_partition_type=ResultPartitionType.BLOCKING)
@@ -29,7 +31,7 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """A job whose producer has finished and whose consumers are running."""
+    """Return a job whose producer has finished and whose consumers are running."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -49,12 +51,12 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """End the restart delay, and fulfil everything that the tasks wait for."""
+    """End the restart delay, and fulfil all slot requests and restores of the tasks."""
     running.pass_pauses()
     running.restore()
 
 
-def test_a_reader_of_a_blocking_result_begins_when_it_is_finished() -> None:
+def test_a_reader_of_a_blocking_result_starts_when_it_is_finished() -> None:
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -104,7 +106,7 @@ def test_a_lost_result_is_produced_again_for_all_its_readers() -> None:
     assert running.graph.subtask(JobVertexId("reader"), 0).execution.state is ExecutionState.CREATED
 
 
-def test_a_result_lost_with_its_task_manager_is_one_failure_with_its_readers() -> None:
+def test_a_result_and_readers_lost_with_a_task_manager_are_one_failure() -> None:
     running = reading()
     here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
 
@@ -115,7 +117,7 @@ def test_a_result_lost_with_its_task_manager_is_one_failure_with_its_readers() -
     assert attempts(running) == {"maker0": 1, "reader0": 1, "reader1": 1}
 
 
-def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_it_waits_for() -> None:
+def test_a_waiting_reader_is_not_restarted_with_the_producer_of_its_input() -> None:
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -163,7 +165,7 @@ def test_a_result_that_no_task_needs_may_be_lost() -> None:
     assert running.graph.number_of_restarts == 0
 
 
-def test_a_cancelled_job_that_loses_a_result_with_its_task_manager_is_cancelled_and_does_not_run_again() -> None:
+def test_a_cancelled_job_that_loses_a_result_does_not_run_again() -> None:
     running = reading()
     here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
     running.tell(CANCEL)
@@ -174,7 +176,7 @@ def test_a_cancelled_job_that_loses_a_result_with_its_task_manager_is_cancelled_
     assert running.graph.number_of_restarts == 0
 
 
-def test_a_result_that_is_lost_while_all_of_the_job_is_about_to_restart_is_no_further_failure() -> None:
+def test_a_result_lost_during_a_global_restart_is_not_another_failure() -> None:
     running = reading()
     running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)

@@ -1,4 +1,4 @@
-"""Deployments in virtual time: those that TaskManagers acknowledge, and those that they do not."""
+"""Deployments in virtual time, with and without acknowledgement by the TaskManagers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_tasks_deployed_together_share_one_timer() -> None:
     assert running.effects_of(StartTimer) == [timer()]
 
 
-def test_a_late_timer_of_an_acknowledged_deployment_is_ignored() -> None:
+def test_the_late_timer_of_an_acknowledged_deployment_is_ignored() -> None:
     running = Deploying()
 
     assert running.acknowledge(*SOURCES) == []
@@ -63,9 +63,9 @@ def test_a_task_that_reports_running_counts_as_deployed() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
 
-    told = running.report(SINK, ExecutionState.RUNNING)
+    effects = running.report(SINK, ExecutionState.RUNNING)
 
-    assert CancelTimer(key=FIRST) in told
+    assert CancelTimer(key=FIRST) in effects
 
 
 def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() -> None:
@@ -112,7 +112,7 @@ def test_the_deployment_timeout_counts_from_the_last_acknowledgement() -> None:
     assert running.state("sink") is ExecutionState.FAILED
 
 
-def test_all_unacknowledged_deployments_are_one_failure() -> None:
+def test_all_unacknowledged_deployments_count_as_one_failure() -> None:
     running = Deploying(FailoverStrategyKind.REGION)
 
     running.look_after(TIMEOUT_MS)
@@ -133,7 +133,7 @@ def test_a_cancelled_attempt_that_is_unknown_counts_as_ended() -> None:
     assert running.graph.status is JobStatus.CANCELED
 
 
-def test_attempts_with_separate_slots_are_waited_for_separately() -> None:
+def test_attempts_in_separate_slots_have_separate_deployment_timeouts() -> None:
     running = Running(graph_of(vertex("left"), vertex("right"), failover=FailoverStrategyKind.REGION))
     running.deploy()
     keys = {each.key for each in running.effects_of(StartTimer)}

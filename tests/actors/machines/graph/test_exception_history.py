@@ -53,7 +53,7 @@ def deployed(checkpoint: int | None = None) -> Deploy:
 
 
 def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
-    """The exception history after these effects, which occur every ten milliseconds."""
+    """Return the exception history after these effects, which occur every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
         history.on_effect(effect, number * every_ms)
@@ -66,7 +66,7 @@ def only(history: ExceptionHistory) -> RootExceptionHistoryEntry:
     return entry
 
 
-def test_a_failed_task_is_reported_once_while_the_job_fails_for_it() -> None:
+def test_a_failed_task_is_reported_once_while_its_job_fails() -> None:
     entry = only(history_of(execution_failed(), failing()))
 
     assert (entry.number, entry.root.cause, entry.root.task_name) == (1, BUG, SOURCE)
@@ -74,7 +74,7 @@ def test_a_failed_task_is_reported_once_while_the_job_fails_for_it() -> None:
     assert entry.outcome is FailureOutcome.UNDECIDED
 
 
-def test_a_failure_of_the_job_as_a_whole_has_no_task() -> None:
+def test_a_global_failure_has_no_task() -> None:
     entry = only(history_of(failing(LOST)))
 
     assert (entry.root.task_name, entry.root.cause) == (None, LOST)
@@ -86,7 +86,7 @@ def test_failures_before_the_restart_decision_are_concurrent() -> None:
     assert [each.task_name for each in entry.concurrent] == ["map (2/2)"]
 
 
-def test_a_thousand_tasks_that_fail_together_are_counted_and_not_kept() -> None:
+def test_failures_beyond_the_limit_of_concurrent_ones_are_only_counted() -> None:
     entry = only(history_of(*(execution_failed(f"map ({number}/1000)", LOST) for number in range(1, 1001))))
 
     assert (len(entry.concurrent), entry.concurrent_suppressed) == (MAX_CONCURRENT, 999 - MAX_CONCURRENT)
@@ -102,7 +102,7 @@ def test_a_restart_reports_its_delay_time_and_checkpoint(checkpoint: int | None)
     assert entry.restored_checkpoint == checkpoint
 
 
-def test_the_restart_of_a_region_waits_for_a_task_of_its_own() -> None:
+def test_a_region_restart_ends_with_a_deployment_in_that_region() -> None:
     other = history_of(execution_failed("map (1/2)"), restart(tasks=("map (1/2)",)), deployed(3))
     own = history_of(execution_failed(), restart(tasks=(SOURCE,)), deployed(3))
 
@@ -126,16 +126,14 @@ def test_a_failure_after_a_restart_decision_is_a_new_root_failure() -> None:
     ("status", "outcome"),
     [(JobStatus.FAILED, FailureOutcome.FAILED), (JobStatus.CANCELED, FailureOutcome.CANCELED)],
 )
-def test_unresolved_failures_get_the_end_of_the_job_as_their_outcome(
-    status: JobStatus, outcome: FailureOutcome
-) -> None:
+def test_unresolved_failures_get_the_final_job_status_as_outcome(status: JobStatus, outcome: FailureOutcome) -> None:
     first, second = (execution_failed(), failing()), (execution_failed(cause=WORSE), failing(WORSE))
     mended_first = history_of(*first, restart(), deployed(), *second, job_ended(status))
 
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
 
-def test_a_job_that_is_not_restarted_reports_the_reason_with_its_last_failure() -> None:
+def test_the_last_failure_contains_the_reason_for_no_restart() -> None:
     why = "restarts are suppressed: no restart can fix ValueError"
     regions = execution_failed(cause=LOST), restart(tasks=(SOURCE,)), execution_failed(), failing()
 
@@ -145,7 +143,7 @@ def test_a_job_that_is_not_restarted_reports_the_reason_with_its_last_failure() 
     assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
 
 
-def test_the_last_failures_are_kept_and_the_others_counted() -> None:
+def test_the_last_failures_are_retained_and_earlier_ones_counted() -> None:
     causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
     history = history_of(
         *[effect for each in causes for effect in (execution_failed(cause=each), failing(each), restart(), deployed())]
@@ -165,7 +163,7 @@ def test_a_repeated_failure_is_counted_with_its_last_outcome() -> None:
     assert (entry.outcome, entry.delay_ms, entry.restored_checkpoint) == (FailureOutcome.RESTARTED, 700, 3)
 
 
-def test_the_same_failure_after_a_checkpoint_counts_as_another_one() -> None:
+def test_the_same_failure_after_a_checkpoint_is_a_new_entry() -> None:
     history = history_of(execution_failed(), failing(), restart(), deployed())
 
     history.checkpoint_completed()
@@ -198,7 +196,7 @@ EFFECTS = st.sampled_from(
 
 
 @given(st.lists(EFFECTS, max_size=60))
-def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> None:
+def test_a_listener_to_all_changes_can_reconstruct_the_history(effects: list[Effect]) -> None:
     history, heard = ExceptionHistory(), dict[int, RootExceptionHistoryEntry]()
     for number, effect in enumerate(effects):
         heard |= {entry.number: entry for entry in history.on_effect(effect, number)}
@@ -208,7 +206,7 @@ def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> 
     assert len(history.entries) == min(len(heard), MAX_ENTRIES)
 
 
-def test_a_repeated_failure_is_not_new() -> None:
+def test_a_repeated_failure_is_not_reported_as_new() -> None:
     history = history_of(
         execution_failed(), failing(), execution_failed("map (1/2)", LOST), restart(), deployed(), execution_failed()
     )
@@ -230,7 +228,7 @@ def test_labels_are_added_to_their_failure() -> None:
     assert (entry.root.failure_labels, entry.concurrent[0].failure_labels) == ((owner,), (kind,))
 
 
-def test_invalid_or_late_labels_change_nothing() -> None:
+def test_invalid_or_late_labels_are_ignored() -> None:
     history = history_of(execution_failed())
 
     assert history.label(1, 0, ()) is None

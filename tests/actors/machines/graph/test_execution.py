@@ -1,4 +1,4 @@
-"""State transitions of an attempt that Flink's own test cases leave open."""
+"""State transitions of an attempt that Flink's own test cases do not cover."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def execution_state(state: ExecutionState) -> TaskExecutionState:
     return TaskExecutionState(attempt=ATTEMPT, state=state)
 
 
-def test_a_transition_has_its_previous_state_and_task_manager() -> None:
+def test_a_transition_reports_the_previous_state_and_the_task_manager() -> None:
     moved = deployed().update(execution_state(ExecutionState.RUNNING), now=3)
 
     assert moved == [
@@ -46,7 +46,7 @@ def test_a_transition_has_its_previous_state_and_task_manager() -> None:
     ]
 
 
-def test_the_time_of_every_state_is_kept() -> None:
+def test_the_time_of_every_state_is_recorded() -> None:
     execution = deployed()
 
     assert execution.timestamps == {
@@ -116,14 +116,14 @@ def test_a_task_cannot_report_states_that_the_job_master_decides(state: Executio
     assert execution.state is ExecutionState.DEPLOYING
 
 
-def test_a_running_report_after_a_cancellation_changes_nothing() -> None:
+def test_a_running_report_after_a_cancellation_is_ignored() -> None:
     execution = deployed()
     execution.cancel(now=3)
 
     assert [type(effect) for effect in execution.update(execution_state(ExecutionState.RUNNING), now=4)] == [Ignore]
 
 
-def test_a_report_of_an_attempt_that_was_never_deployed_fails_it() -> None:
+def test_a_report_for_an_undeployed_attempt_fails_it() -> None:
     execution = new_execution()
     execution.schedule(now=1)
 
@@ -132,7 +132,7 @@ def test_a_report_of_an_attempt_that_was_never_deployed_fails_it() -> None:
     assert execution.state is ExecutionState.FAILED
 
 
-def test_an_attempt_that_failed_before_it_had_a_slot_cannot_come_back() -> None:
+def test_an_attempt_that_failed_before_it_had_a_slot_cannot_run() -> None:
     execution = new_execution()
     execution.schedule(now=1)
     execution.fail(failure(), now=2)

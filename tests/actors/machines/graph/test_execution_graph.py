@@ -36,7 +36,7 @@ from tests.actors.machines.graph.running import Running, slot_for
 FIRST, SECOND = "default/0", "default/1"
 
 
-def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
+def test_a_scheduled_job_requests_its_slots_and_its_restore_state() -> None:
     running = Running()
 
     effects = running.schedule()
@@ -47,7 +47,7 @@ def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
     assert {moved.state for moved in running.effects_of(ExecutionMoved)} == {ExecutionState.SCHEDULED}
 
 
-def test_an_attempt_requests_a_slot_near_its_inputs_together_with_co_located_ones() -> None:
+def test_slot_requests_name_preferred_locations_and_co_located_attempts() -> None:
     needs = ResourceSpec(cpu_millis=500)
     sink = replace(
         vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD, group="apart"),
@@ -107,7 +107,7 @@ def test_the_coordinator_is_notified_of_attempts_before_their_deployment() -> No
     ]
 
 
-def test_a_descriptor_names_the_inputs_and_the_consumers() -> None:
+def test_a_deployment_descriptor_names_inputs_and_consumers() -> None:
     wide = graph_of(
         vertex("source", 2, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH)
     )
@@ -152,7 +152,7 @@ def test_a_vertex_and_its_producers_adopt_the_key_groups_of_a_checkpoint() -> No
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_slot_that_comes_after_a_cancellation_is_not_returned_again() -> None:
+def test_a_slot_that_arrives_after_a_cancellation_is_not_returned_again() -> None:
     running = Running()
     running.schedule()
     running.tell(CANCEL)
@@ -164,7 +164,7 @@ def test_a_slot_that_comes_after_a_cancellation_is_not_returned_again() -> None:
     assert running.effects_of(ReturnSlot) == returned
 
 
-def test_an_unavailable_slot_is_a_failure_of_the_job() -> None:
+def test_an_unavailable_slot_fails_the_execution_graph() -> None:
     running = Running()
     running.schedule()
 
@@ -175,10 +175,10 @@ def test_an_unavailable_slot_is_a_failure_of_the_job() -> None:
     assert len(running.effects_of(ReturnSlot)) == 3
 
 
-# The end
+# The end of a job
 
 
-def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_finalized() -> None:
+def test_a_job_finishes_after_its_tasks_have_finished_and_vertices_are_finalized() -> None:
     running = Running()
     running.run()
 
@@ -208,7 +208,7 @@ def test_a_failed_finalization_fails_the_job_which_may_restart() -> None:
     assert [type(effect) for effect in late] == [Ignore]
 
 
-def test_a_job_that_fails_is_not_finalized() -> None:
+def test_a_failed_job_is_not_finalized() -> None:
     running = Running()
     running.run()
 
@@ -218,7 +218,7 @@ def test_a_job_that_fails_is_not_finalized() -> None:
     assert running.effects_of(FinalizeVertices) == []
 
 
-def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
+def test_the_end_of_input_is_reported_once_by_the_last_task() -> None:
     running = Running()
     running.run()
 
@@ -228,7 +228,7 @@ def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
     assert running.messages_of(FinalCheckpointRequest) == [FinalCheckpointRequest(job_id=JOB)]
 
 
-def test_new_attempts_have_everything_still_to_read() -> None:
+def test_new_attempts_must_report_the_end_of_input_again() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId("job_source_0_0")))
@@ -255,7 +255,7 @@ def test_a_cancelled_job_waits_for_its_tasks() -> None:
     assert running.statuses()[-1] is JobStatus.CANCELED
 
 
-def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
+def test_a_failing_job_that_is_cancelled_does_not_restart() -> None:
     running = Running()
     running.run()
     running.tell(GlobalFailureReported(cause=failure()))

@@ -1,4 +1,4 @@
-"""Failures of parts of a job: events in, effects out."""
+"""Failures of tasks, slots and whole jobs: events in, effects out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TWICE_THE_SAME = ExponentialDelayRestartStrategyConfiguration(
 )
 
 
-def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ended() -> None:
+def test_a_failure_cancels_all_other_tasks_before_the_job_restarts() -> None:
     running = Running()
     running.run()
 
@@ -62,7 +62,7 @@ def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ende
     ]
 
 
-def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_state() -> None:
+def test_a_restart_creates_attempts_that_request_slots_and_the_latest_state() -> None:
     running = Running()
     running.run()
     running.report("job_sink_0_0", ExecutionState.FAILED)
@@ -76,7 +76,7 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
 
-def test_a_finished_attempt_returns_its_slot_and_others_leave_it_to_their_successors() -> None:
+def test_a_finished_attempt_returns_its_slot_and_a_failed_one_reserves_it() -> None:
     running = Running()
     running.run()
 
@@ -89,7 +89,7 @@ def test_a_finished_attempt_returns_its_slot_and_others_leave_it_to_their_succes
     ]
 
 
-def test_slots_lost_together_are_one_failure_and_their_tasks_are_not_cancelled() -> None:
+def test_slots_lost_together_are_one_failure_without_cancellations() -> None:
     running = Running()
     running.run()
 
@@ -132,7 +132,7 @@ def test_an_unrecoverable_failure_ends_the_job() -> None:
     )
 
 
-def test_a_job_fails_when_its_restarts_are_used_up() -> None:
+def test_a_job_fails_when_its_restart_attempts_are_exhausted() -> None:
     once = FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=100)
     running = Running(graph_of(vertex("source"), restart=once))
     running.run()
@@ -152,7 +152,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
 
 
 @pytest.mark.parametrize("failover", list(FailoverStrategyKind))
-def test_a_failure_repeated_without_a_checkpoint_ends_the_job_with_that_reason(
+def test_a_failure_repeated_without_a_checkpoint_fails_the_job(
     failover: FailoverStrategyKind,
 ) -> None:
     running = Running(replace(graph_of(vertex("source"), restart=TWICE_THE_SAME), failover_strategy=failover))
@@ -169,7 +169,7 @@ def test_a_failure_repeated_without_a_checkpoint_ends_the_job_with_that_reason(
     )
 
 
-def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
+def test_a_checkpoint_between_equal_failures_allows_further_restarts() -> None:
     running = Running(graph_of(vertex("source"), restart=TWICE_THE_SAME))
     running.run()
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
     assert running.statuses()[-1] is not JobStatus.FAILED
 
 
-def test_a_restart_of_an_older_version_is_ignored() -> None:
+def test_a_restart_due_for_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
     running.tell(GlobalFailureReported(cause=failure()))
@@ -192,7 +192,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     assert [timer.version for timer in running.effects_of(RestartScheduled)] == [2, 3]
 
 
-def test_a_state_requested_by_an_older_version_is_ignored() -> None:
+def test_restored_state_for_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
     running.tell(GlobalFailureReported(cause=failure()))
@@ -204,7 +204,7 @@ def test_a_state_requested_by_an_older_version_is_ignored() -> None:
     assert running.effects_of(Deploy) == []
 
 
-def test_the_state_of_the_whole_job_is_awaited_although_all_requesting_tasks_failed() -> None:
+def test_a_global_restore_continues_although_all_requesting_tasks_failed() -> None:
     running = Running(IN_REGIONS)
     running.schedule()
     running.give_slots()
@@ -217,7 +217,7 @@ def test_the_state_of_the_whole_job_is_awaited_although_all_requesting_tasks_fai
     assert running.graph.restoring(1) is None
 
 
-def test_the_state_of_a_region_is_not_awaited_without_a_requesting_task() -> None:
+def test_a_region_restore_is_dropped_without_a_requesting_task() -> None:
     running = Running(IN_REGIONS)
     running.deploy()
     running.lose_slots(*running.attempts_by_place())
@@ -240,7 +240,7 @@ def test_a_job_fails_if_all_tasks_ended_without_finishing() -> None:
     assert running.statuses()[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
 
 
-def test_a_status_has_its_failure_and_a_new_start_has_no_failure() -> None:
+def test_a_job_status_has_its_failure_and_a_restarted_job_has_none() -> None:
     running = Running()
     running.run()
     running.tell(GlobalFailureReported(cause=failure()))

@@ -48,7 +48,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(events=st.lists(happenings, max_size=40))
-def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end_state(events: list[Event]) -> None:
+def test_no_sequence_of_events_breaks_an_invariant_or_leaves_a_terminal_state(events: list[Event]) -> None:
     running = Running()
     ended: JobStatus | None = None
 
@@ -60,7 +60,7 @@ def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end_state(events
 
 @pytest.mark.slow
 @given(events=st.lists(happenings, max_size=40))
-def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event]) -> None:
+def test_every_attempt_that_requests_a_slot_returns_it_once(events: list[Event]) -> None:
     running = Running()
     running.deploy()
 

@@ -1,4 +1,4 @@
-"""The start times of the waits of a job, derived from the effects of its graph."""
+"""The start times of everything that a job waits for, derived from the effects of its graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """The waits at 100 ms, after these effects at intervals of 10 ms."""
+    """Return the waits at 100 ms, after these effects at intervals of 10 ms."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):
@@ -45,11 +45,11 @@ def timer(tasks: tuple[str, ...] = ()) -> RestartScheduled:
     return RestartScheduled(delay_ms=500, version=2, tasks=tasks, cause=BUG)
 
 
-def test_a_restart_is_waited_for_from_its_timer_on() -> None:
-    told = explained(JobStatusMoved(status=JobStatus.RESTARTING, cause=BUG), timer())
+def test_the_wait_for_a_restart_begins_with_its_timer() -> None:
+    explanation = explained(JobStatusMoved(status=JobStatus.RESTARTING, cause=BUG), timer())
 
-    assert told.restarts == (RestartExplained(due_ms=520, cause=BUG),)
-    assert (told.since_ms, told.cause) == (10, BUG)
+    assert explanation.restarts == (RestartExplained(due_ms=520, cause=BUG),)
+    assert (explanation.since_ms, explanation.cause) == (10, BUG)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_a_restart_is_waited_for_from_its_timer_on() -> None:
         JobStatusMoved(status=JobStatus.FAILING, cause=BUG),
     ],
 )
-def test_a_rescale_ends_when_it_completes_or_is_abandoned(end: Effect) -> None:
+def test_the_wait_for_a_rescale_ends_when_it_completes_or_is_abandoned(end: Effect) -> None:
     assert explained(timer(), end).restarts == ()
 
 
-def test_the_restart_of_another_region_is_still_waited_for() -> None:
+def test_a_deployment_ends_only_the_restart_wait_of_its_own_region() -> None:
     assert len(explained(timer(tasks=("map (1/2)",)), deployed()).restarts) == 1
     assert explained(timer(tasks=(SOURCE,)), deployed()).restarts == ()
 
 
-def test_state_is_waited_for_until_the_first_attempt_is_deployed() -> None:
+def test_the_wait_for_state_ends_with_the_first_deployment() -> None:
     assert explained(AskForRestoreState(version=1)).waits_for_state == 10
     assert explained(AskForRestoreState(version=1), deployed()).waits_for_state is None
 
@@ -83,14 +83,14 @@ def test_finalization_and_archiving_are_reported_as_waits() -> None:
     assert explained(finalizing, JobStatusMoved(status=JobStatus.FAILING, cause=BUG)).waits_for_end is None
 
 
-def test_attempts_that_wait_for_their_slot_are_counted() -> None:
+def test_attempts_that_wait_for_a_slot_are_counted() -> None:
     graph = graph_of(vertex("source", 2))
     running = ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0)
     waits = JobWaits(0)
     for effect in running.handle(SchedulingRequested(), 30):
         waits.on_effect(effect, 30)
 
-    told = waits.explain(JobId("job"), running, 100)
+    explanation = waits.explain(JobId("job"), running, 100)
 
-    assert (told.slots_requested, told.slots_requested_since_ms) == (2, 30)
-    assert [(each.name, each.since_ms) for each in told.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]
+    assert (explanation.slots_requested, explanation.slots_requested_since_ms) == (2, 30)
+    assert [(each.name, each.since_ms) for each in explanation.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]

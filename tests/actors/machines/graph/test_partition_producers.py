@@ -1,4 +1,4 @@
-"""The answer to a consumer that asks for the state of its partition's producer."""
+"""The reply to a consumer that requests the state of its partition's producer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def request_producer_state(running: Running, consumer: str, producer: str) -> li
     )
 
 
-def test_a_consumer_gets_the_state_of_the_producer_that_it_did_not_find() -> None:
+def test_a_consumer_gets_the_state_of_a_missing_partitions_producer() -> None:
     running = Running()
     running.deploy()
 
@@ -42,7 +42,7 @@ UNKNOWN_PRODUCERS = ["nobody", "job_nobody_0_0", "job_source_9_0", "job_source_0
 
 
 @pytest.mark.parametrize("producer", UNKNOWN_PRODUCERS)
-def test_an_unknown_producer_is_an_error_for_the_requester_only(producer: str) -> None:
+def test_an_unknown_producer_fails_only_the_requester(producer: str) -> None:
     running = Running()
     running.run()
 

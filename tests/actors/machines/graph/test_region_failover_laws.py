@@ -1,4 +1,4 @@
-"""Invariants of a job of many regions, with random topologies and random failures."""
+"""Invariants of a job with many regions, with random topologies and random failures."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ APPROXIMATE = ResultPartitionType.PIPELINED_APPROXIMATE
 
 @st.composite
 def job_graphs(draw: st.DrawFn) -> JobGraph:
-    """Up to four vertices; each reads some earlier ones by any partitioner."""
+    """Draw up to four vertices; each reads some earlier vertices by any partitioner."""
     mode = draw(st.sampled_from(ScheduleMode))
     kinds = [ResultPartitionType.PIPELINED_BOUNDED, BLOCKING]
     if mode is ScheduleMode.EAGER:
-        # All exchanged results, or none of them.
+        # Either all exchanges are blocking or none is.
         kinds = [draw(st.sampled_from([ResultPartitionType.PIPELINED_BOUNDED, APPROXIMATE]))]
     names = "abcd"[: draw(st.integers(1, 4))]
     outputs = dict.fromkeys(names, 0)
@@ -77,7 +77,7 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
 
 
 class Job:
-    """A graph, and an environment that fulfils its requests on command."""
+    """A graph, and an environment that fulfils its requests when the test says so."""
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
@@ -138,7 +138,7 @@ class Job:
         self.tell(SlotsLost(attempts=attempts, cause=failure("lost"), task_manager_id=here))
 
     def settle(self) -> None:
-        """Let everything succeed from here on: requests are fulfilled, running tasks finish, cancelled tasks end."""
+        """Let everything succeed from now on: requests are fulfilled, running tasks finish, cancelled tasks end."""
         for _ in range(1_000):
             while self.owed:
                 self.pay(0)
@@ -173,7 +173,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happened: list[tuple[str, int]]) -> None:
+def test_a_job_terminates_once_failures_stop(job_graph: JobGraph, happened: list[tuple[str, int]]) -> None:
     job = Job(job_graph)
 
     happen(job, happened)
@@ -185,9 +185,7 @@ def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happe
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_a_job_can_be_cancelled_at_any_time_and_late_timers_are_ignored(
-    job_graph: JobGraph, happened: list[tuple[str, int]]
-) -> None:
+def test_a_job_can_be_cancelled_at_any_time(job_graph: JobGraph, happened: list[tuple[str, int]]) -> None:
     job = Job(job_graph)
 
     happen(job, happened)

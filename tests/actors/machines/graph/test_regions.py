@@ -24,7 +24,7 @@ TWO_PIPELINES = replace(
 
 
 def regions(graph: JobGraph) -> list[set[str]]:
-    """The regions of a job, as names of tasks."""
+    """Return the regions of a job as sets of task names."""
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 
@@ -32,13 +32,13 @@ def test_pointwise_connected_tasks_form_separate_regions() -> None:
     assert regions(TWO_PIPELINES) == [{"a0", "b0"}, {"x0", "y0"}, {"x1", "y1"}]
 
 
-def test_an_edge_from_all_to_all_makes_one_region_of_both_vertices() -> None:
+def test_an_all_to_all_edge_joins_both_vertices_into_one_region() -> None:
     graph = graph_of(vertex("a", 3, outputs=1), vertex("b", 2, reads=("a",)))
 
     assert regions(graph) == [{"a0", "a1", "a2", "b0", "b1"}]
 
 
-def test_a_job_in_which_tasks_have_to_share_a_slot_is_one_region() -> None:
+def test_a_job_with_co_located_tasks_is_one_region() -> None:
     bound = replace(
         TWO_PIPELINES, vertices=tuple(replace(each, co_location_group="g") for each in TWO_PIPELINES.vertices)
     )
@@ -46,7 +46,7 @@ def test_a_job_in_which_tasks_have_to_share_a_slot_is_one_region() -> None:
     assert regions(bound) == [{"a0", "b0", "x0", "x1", "y0", "y1"}]
 
 
-def test_a_region_with_all_slots_does_not_wait_for_the_others() -> None:
+def test_a_region_with_all_its_slots_does_not_wait_for_other_regions() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()
@@ -66,7 +66,7 @@ def test_a_region_with_all_slots_does_not_wait_for_the_others() -> None:
     assert len(coordinated.tasks) == 6
 
 
-def test_a_cancelled_partially_deployed_job_waits_for_its_running_tasks() -> None:
+def test_a_partially_deployed_job_waits_for_its_running_tasks_when_cancelled() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()

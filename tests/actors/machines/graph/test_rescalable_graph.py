@@ -1,4 +1,4 @@
-"""The ExecutionGraph of a job that is rescaled: all tasks end, new ones start, and events in between are handled."""
+"""The ExecutionGraph of a rescaled job: all tasks end, new tasks start, and other events may occur in between."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Rescaled(Running):
     def statuses(self) -> list[JobStatus]:
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
-    def asked(self) -> list[tuple[str, int, int]]:
-        """The vertex, subtask and attempt number of each attempt in the last slot request."""
+    def requested_attempts(self) -> list[tuple[str, int, int]]:
+        """Return the vertex, subtask index and attempt number of each attempt in the last slot request."""
         return [vertex_subtask_and_number(each.attempt, JOB) for each in self.effects_of(RequestSlots)[-1].requests]
 
 
-def test_all_tasks_end_and_others_begin_from_a_checkpoint() -> None:
+def test_all_tasks_end_and_new_ones_start_from_a_checkpoint() -> None:
     running = Rescaled()
     running.run()
 
@@ -71,26 +71,26 @@ def test_attempt_numbers_continue_even_for_removed_subtasks() -> None:
 
     running.rescale(1, 1)
     running.report_all(ExecutionState.CANCELED)
-    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    assert running.requested_attempts() == [(SOURCE, 0, 1), (SINK, 0, 1)]
     running.restore()
     running.give_slots()
     running.rescale(2, 2)
     running.report_all(ExecutionState.CANCELED)
 
-    assert running.asked() == [(SOURCE, 0, 2), (SOURCE, 1, 1), (SINK, 0, 2), (SINK, 1, 0)]
+    assert running.requested_attempts() == [(SOURCE, 0, 2), (SOURCE, 1, 1), (SINK, 0, 2), (SINK, 1, 0)]
 
 
-def test_a_job_that_has_not_begun_begins_rescaled() -> None:
+def test_a_job_without_tasks_starts_with_the_new_parallelism() -> None:
     running = Rescaled()
 
     running.rescale(3, 3)
     running.schedule()
 
     assert running.statuses() == [JobStatus.RUNNING]
-    assert len(running.asked()) == 6
+    assert len(running.requested_attempts()) == 6
 
 
-def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
+def test_a_restarting_job_restarts_with_the_new_parallelism() -> None:
     running = Rescaled()
     running.run()
     running.report(running.graph.subtask(SINK, 0).execution.attempt, ExecutionState.FAILED)
@@ -101,7 +101,7 @@ def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
     assert running.effects_of(GraphRescaled) == []
     running.pass_pauses()
 
-    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    assert running.requested_attempts() == [(SOURCE, 0, 1), (SINK, 0, 1)]
     assert running.graph.number_of_restarts == 1
 
 
@@ -118,10 +118,10 @@ def test_an_attempt_that_fails_or_finishes_during_cancellation_is_cancelled() ->
 
     assert running.effects_of(RestartScheduled) == []
     assert running.statuses()[-1] is JobStatus.RUNNING
-    assert len(running.asked()) == 2
+    assert len(running.requested_attempts()) == 2
 
 
-def test_a_job_that_fails_globally_while_rescaling_restarts_rescaled_after_its_delay() -> None:
+def test_a_global_failure_during_a_rescale_restarts_the_rescaled_job_with_delay() -> None:
     running = Rescaled()
     running.run()
     running.rescale(1, 1)
@@ -133,10 +133,10 @@ def test_a_job_that_fails_globally_while_rescaling_restarts_rescaled_after_its_d
     running.pass_pauses()
 
     assert len(running.effects_of(GraphRescaled)) == 1
-    assert len(running.asked()) == 2
+    assert len(running.requested_attempts()) == 2
 
 
-def test_a_job_that_is_cancelled_while_its_tasks_end_begins_nothing() -> None:
+def test_a_job_cancelled_during_a_rescale_starts_no_tasks() -> None:
     running = Rescaled()
     running.run()
     running.rescale(1, 1)
@@ -148,7 +148,7 @@ def test_a_job_that_is_cancelled_while_its_tasks_end_begins_nothing() -> None:
     assert running.effects_of(GraphRescaled) == []
 
 
-def test_a_job_is_not_rescaled_after_its_stop_checkpoint_or_end_of_input() -> None:
+def test_a_stopping_or_finishing_job_is_not_rescaled() -> None:
     stopping, ending = Rescaled(), Rescaled()
     stopping.run()
     ending.run()
@@ -163,7 +163,7 @@ def test_a_job_is_not_rescaled_after_its_stop_checkpoint_or_end_of_input() -> No
 
 
 @pytest.mark.parametrize("scheduler", SchedulerType)
-def test_with_the_adaptive_scheduler_every_failure_restarts_all(scheduler: SchedulerType) -> None:
+def test_the_adaptive_scheduler_restarts_all_tasks_after_any_failure(scheduler: SchedulerType) -> None:
     region = graph_of(vertex("source", 2), failover=FailoverStrategyKind.REGION)
     running = Rescaled(replace(region, scheduler_type=scheduler))
     running.run()

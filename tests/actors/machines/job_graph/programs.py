@@ -20,7 +20,7 @@ def node(
     automatic: bool = False,
     co_location: str | None = None,
 ) -> StreamNode:
-    """An operator whose name is its uid."""
+    """Return an operator whose name is its uid."""
     return StreamNode(
         uid=uid,
         name=uid,
@@ -44,12 +44,11 @@ def edge(
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD,
     key_by: OperatorRef | None = None,
 ) -> StreamEdge:
-    """An edge, by default a forward one."""
+    """Return an edge, by default a forward edge."""
     return StreamEdge(source_uid=source, target_uid=target, ship_strategy=ship_strategy, key_by=key_by)
 
 
 def keyed_edge(source: str, target: str) -> StreamEdge:
-    """A keyed edge."""
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
 
@@ -61,8 +60,8 @@ def program(
     chaining: bool = True,
     job_type: JobType = JobType.STREAMING,
 ) -> StreamGraph:
-    """The program that these arrows describe. `given` replaces plain operators; `keys` names the targets of keyed
-    edges.
+    """Return the program that these arrows describe. `given` replaces plain operators; `keys` names the targets of
+    keyed edges.
 
     Operators without an incoming arrow are sources.
     """

@@ -22,7 +22,7 @@ from tests.actors.machines.job_graph.programs import node, program
 
 
 def reading(graph: StreamGraph, source: str, target: str, name: str = "rates") -> StreamGraph:
-    """The program with an additional edge: `target` reads `source` as a broadcast variable."""
+    """Add an edge to the program, by which `target` reads `source` as a broadcast variable."""
     edge = StreamEdge(
         source_uid=source,
         target_uid=target,
@@ -63,14 +63,14 @@ def test_all_producers_of_a_broadcast_variable_finish_before_its_reader_starts()
     assert broadcast_gates(made["reader"]) == {1}
 
 
-def test_two_readers_may_have_one_stream_as_a_variable() -> None:
+def test_two_operators_may_read_one_stream_as_a_broadcast_variable() -> None:
     graph = reading(program("main > first, first > second, rates > clean"), "clean", "first")
 
     assert feeding_broadcast_variables(reading(graph, "clean", "second", "again")) == {"rates", "clean"}
 
 
 @pytest.mark.parametrize("elsewhere", ["rates > sink", "clean > sink", "clean > reader"])
-def test_a_streaming_program_refuses_other_readers_of_the_rows(elsewhere: str) -> None:
+def test_a_streaming_program_refuses_other_consumers_of_a_broadcast_variable(elsewhere: str) -> None:
     graph = reading(program(f"main > reader, rates > clean, {elsewhere}", sinks="sink"), "clean", "reader")
     uid, other = elsewhere.split(" > ")
 
@@ -78,7 +78,7 @@ def test_a_streaming_program_refuses_other_readers_of_the_rows(elsewhere: str) -
         feeding_broadcast_variables(graph)
 
 
-def test_a_batch_program_allows_other_readers() -> None:
+def test_a_batch_program_allows_other_consumers_of_a_broadcast_variable() -> None:
     graph = program("main > reader, rates > sink", sinks="sink", job_type=JobType.BATCH)
 
     made = vertices(reading(graph, "rates", "reader"))

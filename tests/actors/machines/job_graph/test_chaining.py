@@ -42,7 +42,7 @@ def test_operators_with_a_blocking_exchange_are_not_chained(mode: ExchangeMode, 
     assert fused(pair(replace(edge("in", "out"), exchange_mode=mode))) == expected
 
 
-def test_a_side_output_stays_in_its_task_whatever_is_configured() -> None:
+def test_a_side_output_is_always_chained() -> None:
     graph = StreamGraph(chaining_enabled=False)
     graph.add_node(node("in", OperatorKind.SOURCE))
     graph.add_node(node("windows", chaining=ChainingStrategy.NEVER))
@@ -53,7 +53,7 @@ def test_a_side_output_stays_in_its_task_whatever_is_configured() -> None:
     assert fused(graph) == [["in"], ["windows", "late"]]
 
 
-def test_an_explicit_group_overrides_the_inherited_one_even_if_it_is_the_default() -> None:
+def test_an_explicit_slot_sharing_group_overrides_the_inherited_one() -> None:
     graph = program(
         "in > map, map > back, back > out",
         node("in", OperatorKind.SOURCE, group="apart"),
@@ -64,7 +64,7 @@ def test_an_explicit_group_overrides_the_inherited_one_even_if_it_is_the_default
     assert fused(graph) == [["in", "map"], ["back", "out"]]
 
 
-def test_a_cycle_has_no_groups_and_no_chains() -> None:
+def test_a_cycle_has_no_slot_sharing_groups_and_no_chains() -> None:
     graph = program("in > a, a > b, b > a")
 
     with pytest.raises(GraphError, match="a, b"):

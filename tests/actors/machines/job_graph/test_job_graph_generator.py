@@ -1,4 +1,4 @@
-"""Generates a job graph from a program: chains, names of vertices, and ids that depend only on uids."""
+"""A job graph is generated from a program: chains, names of vertices, and ids that depend only on uids."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def source_node(uid: str, *, parallelism: int = 1, group: str | None = None) -> 
 # Chains
 
 
-def test_forwarding_operators_of_one_parallelism_are_one_vertex() -> None:
+def test_forward_edges_at_one_parallelism_are_chained_into_one_vertex() -> None:
     made = generated(program("in > map, map > out", sinks="out"))
 
     assert chains(made) == [["in", "map", "out"]]
     assert made.vertices[0].name == "Source: in -> map -> Sink: out"
 
 
-def test_a_keyed_edge_is_never_fused_not_even_at_parallelism_one() -> None:
+def test_keyed_edges_are_never_chained_even_at_parallelism_one() -> None:
     made = generated(program("in > sum, sum > out", sinks="out", keys="sum"))
 
     assert chains(made) == [["in"], ["sum", "out"]]
@@ -71,7 +71,7 @@ def test_a_keyed_edge_is_never_fused_not_even_at_parallelism_one() -> None:
     assert made.vertices[1].inputs[0].key_by is not None
 
 
-def test_branches_are_chained_into_the_vertex_they_leave() -> None:
+def test_branches_are_chained_into_their_producers_vertex() -> None:
     made = generated(program("in > a, in > b, a > c"))
 
     assert chains(made) == [["in", "a", "b", "c"]]
@@ -79,7 +79,7 @@ def test_branches_are_chained_into_the_vertex_they_leave() -> None:
     assert [operator.input_operator for operator in made.vertices[0].operators] == [None, 0, 0, 1]
 
 
-def test_an_operator_with_two_inputs_begins_a_vertex() -> None:
+def test_an_operator_with_two_inputs_starts_a_vertex() -> None:
     made = generated(program("a > both, b > both"))
 
     assert chains(made) == [["a"], ["b"], ["both"]]
@@ -89,7 +89,7 @@ def test_an_operator_with_two_inputs_begins_a_vertex() -> None:
     ]
 
 
-def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
+def test_operators_of_different_parallelism_or_group_are_not_chained() -> None:
     graph = program("in > map", source_node("in", group="elsewhere"), node("map", group="here"))
     graph.add_node(node("wide", parallelism=2))
     graph.add_edge(edge("map", "wide", ShipStrategy.REBALANCE))
@@ -105,7 +105,7 @@ def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
         (ChainingStrategy.NEVER, [["in"], ["map"], ["out"]]),
     ],
 )
-def test_an_operator_has_a_chaining_strategy(chaining: ChainingStrategy, expected: list[list[str]]) -> None:
+def test_chaining_strategies_of_operators_are_respected(chaining: ChainingStrategy, expected: list[list[str]]) -> None:
     made = generated(program("in > map, map > out", node("map", chaining=chaining)))
 
     assert chains(made) == expected
@@ -118,7 +118,7 @@ def test_without_chaining_every_operator_is_a_vertex() -> None:
 # Outputs
 
 
-def test_an_output_names_the_operator_whose_rows_it_carries() -> None:
+def test_an_output_names_the_operator_that_produces_its_rows() -> None:
     made = generated(program("in > map, map > sum, in > count", keys="sum count"))
 
     head = made.vertices[0]
@@ -128,7 +128,7 @@ def test_an_output_names_the_operator_whose_rows_it_carries() -> None:
     assert vertex_of(made, "sum").inputs[0].source_output == 1
 
 
-def test_a_stream_that_is_read_twice_has_two_outputs() -> None:
+def test_a_stream_with_two_consumers_has_two_outputs() -> None:
     made = generated(program("in > twice, in > twice"))
 
     assert [edge.source_output for edge in made.vertices[1].inputs] == [0, 1]
@@ -137,14 +137,14 @@ def test_a_stream_that_is_read_twice_has_two_outputs() -> None:
 # Ids
 
 
-def test_ids_depend_on_the_uid_and_on_nothing_else() -> None:
+def test_ids_depend_only_on_the_uid() -> None:
     fused = generated(program("in > map, map > out"))
     apart = generated(program("new > in, in > map, map > out", chaining=False))
 
     assert vertex_of(fused, "map").operators[1].operator_id == vertex_of(apart, "map").operators[0].operator_id
 
 
-def test_the_same_program_makes_the_same_graph() -> None:
+def test_equal_programs_yield_equal_graphs() -> None:
     assert generated(program("a > b, c > b, b > d", keys="d")) == generated(program("a > b, c > b, b > d", keys="d"))
 
 
@@ -166,14 +166,14 @@ def test_a_sharing_group_is_inherited_if_all_inputs_agree() -> None:
 
 
 @pytest.mark.parametrize(("parallelism", "expected"), [(1, 128), (85, 128), (86, 256), (100, 256), (30_000, 32_768)])
-def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: int, expected: int) -> None:
+def test_the_number_of_key_groups_follows_flinks_formula(parallelism: int, expected: int) -> None:
     graph = StreamGraph()
     graph.add_node(source_node("in", parallelism=parallelism))
 
     assert generated(graph).vertices[0].max_parallelism == expected
 
 
-def test_a_vertex_cannot_have_more_subtasks_than_any_of_its_operators() -> None:
+def test_a_vertex_parallelism_is_limited_by_each_operators_maximum() -> None:
     graph = StreamGraph()
     graph.add_node(replace(source_node("in"), parallelism_limit=4))
     graph.add_node(replace(source_node("all"), kind=OperatorKind.STATELESS, parallelism_limit=1))
@@ -207,7 +207,7 @@ def test_a_program_without_operators_is_refused() -> None:
         generated(StreamGraph())
 
 
-# When windows fire
+# Firing modes of windows
 
 
 def window_node(uid: str) -> StreamNode:
@@ -223,7 +223,7 @@ def checkpointed(uid: str) -> StreamNode:
     return replace(node(uid), state_schema=StateSchema(operator_state=(held,)))
 
 
-def shown(uid: str) -> StreamNode:
+def console_sink(uid: str) -> StreamNode:
     return node(uid, OperatorKind.SINK)
 
 
@@ -232,9 +232,9 @@ def shown(uid: str) -> StreamNode:
     [
         (program("in > w, w > out", window_node("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
         (program("in > w, w > f, f > out", window_node("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > out", window_node("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
+        (program("in > w, w > out", window_node("w"), console_sink("out"), keys="w"), FiringMode.ON_WATERMARK),
         (
-            program("in > w, w > a, w > b", window_node("w"), published("a"), shown("b"), keys="w"),
+            program("in > w, w > a, w > b", window_node("w"), published("a"), console_sink("b"), keys="w"),
             FiringMode.ON_WATERMARK,
         ),
         (
@@ -257,13 +257,13 @@ def shown(uid: str) -> StreamNode:
         "no sink",
     ],
 )
-def test_windows_fire_with_checkpoints_only_if_results_cannot_be_observed_earlier(
+def test_windows_fire_on_checkpoints_only_if_results_are_invisible_earlier(
     graph: StreamGraph, expected: FiringMode
 ) -> None:
     assert vertex_of(generated(graph), "w").firing_mode is expected
 
 
-def test_the_last_of_two_windows_may_wait() -> None:
+def test_the_last_of_two_windows_may_fire_on_checkpoints() -> None:
     graph = program("in > w, w > v, v > out", window_node("w"), window_node("v"), published("out"), keys="w v")
 
     assert vertex_of(generated(graph), "v").firing_mode is FiringMode.ON_CHECKPOINT
@@ -275,7 +275,7 @@ def test_a_vertex_without_windows_fires_on_the_watermark() -> None:
     assert vertex_of(made, "in").firing_mode is FiringMode.ON_WATERMARK
 
 
-def test_a_source_carries_its_watermark_delay() -> None:
+def test_a_vertex_carries_the_watermark_delay_of_its_source() -> None:
     late = node("in", OperatorKind.SOURCE, watermark_delay_ms=3_600_000)
 
     made = generated(program("in > out", late))
@@ -286,7 +286,7 @@ def test_a_source_carries_its_watermark_delay() -> None:
 # Slots
 
 
-def test_one_task_cannot_be_co_located_with_two_groups() -> None:
+def test_a_task_cannot_be_co_located_with_two_groups() -> None:
     graph = program("in > map", source_node("in"), node("map", co_location="b"))
     own = program("in > map", node("in", OperatorKind.SOURCE, co_location="a"), node("map", co_location="b"))
 
@@ -317,13 +317,13 @@ def test_exchanges_of_a_batch_job_are_blocking() -> None:
     assert vertex_of(made, "sums").firing_mode is FiringMode.ON_WATERMARK
 
 
-def test_a_batch_sink_is_chained_if_it_is_the_only_reader() -> None:
+def test_a_batch_sink_is_chained_if_it_is_the_only_consumer() -> None:
     made = generated(program("in > out, in > log", sinks="out log", job_type=JobType.BATCH))
 
     assert chains(made) == [["in", "out", "log"]]
 
 
-def test_a_sink_of_a_batch_job_beside_other_readers_is_a_separate_task() -> None:
+def test_a_batch_sink_with_sibling_consumers_is_a_separate_task() -> None:
     arrows = "in > log, in > map, map > sums, sums > out"
     sums = node("sums", OperatorKind.WINDOW_AGGREGATE)
     made = generated(program(arrows, sums, sinks="out log", keys="sums", job_type=JobType.BATCH))

@@ -1,4 +1,4 @@
-"""The plan of a job in the shape that Flink's web interface reads."""
+"""The plan of a job in the JSON format that Flink's web interface reads."""
 
 from __future__ import annotations
 

@@ -31,15 +31,15 @@ def fractions(second_group: str | None) -> dict[str, float]:
     return {vertex.operators[0].name: vertex.managed_memory_fraction for vertex in made.vertices}
 
 
-def test_operators_that_share_a_slot_share_its_memory() -> None:
+def test_operators_in_one_slot_share_its_managed_memory() -> None:
     assert fractions(None) == {"orders": 0.0, "counts": 0.5, "sums": 0.5}
 
 
-def test_an_operator_alone_in_its_slot_has_all_of_its_memory() -> None:
+def test_a_single_operator_gets_all_managed_memory_of_its_slot() -> None:
     assert fractions("apart") == {"orders": 0.0, "counts": 1.0, "sums": 1.0}
 
 
-def test_a_task_gets_its_share_in_bytes_if_there_is_a_budget() -> None:
+def test_a_task_gets_its_share_in_bytes_if_managed_memory_is_configured() -> None:
     task = descriptor("a")
 
     assert with_managed_memory(task, ResourceSpec(heap_mib=9)).managed_memory_bytes is None

@@ -1,4 +1,4 @@
-"""The minimum of network buffers in a job's plan equals the minimum that the TaskManager requires."""
+"""The minimum number of network buffers in a job's plan equals the minimum that the TaskManager requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
-def test_every_task_needs_a_buffer_for_each_reader_one_more_for_each_output_and_its_exclusive_ones() -> None:
+def test_the_minimum_counts_buffers_for_readers_outputs_and_exclusive_credits() -> None:
     graph = graph_of(
         vertex("source", 2, outputs=1),
         vertex("sums", 3, reads=("source",), outputs=1, ship_strategy=ShipStrategy.HASH),
@@ -25,7 +25,7 @@ def test_every_task_needs_a_buffer_for_each_reader_one_more_for_each_output_and_
     assert minima[0] == TaskMinimum(task="source (1/2)", buffers=4)
 
 
-def test_a_task_manager_takes_a_task_with_its_minimum_and_not_with_one_buffer_less() -> None:
+def test_a_task_manager_accepts_a_task_only_with_its_minimum_of_buffers() -> None:
     needed = 3 + 1 + 2 * 4
 
     ShuffleEnvironment(NetworkSettings(network_buffers=needed)).register_task(ExecutionAttemptId("a"), [3], [4])

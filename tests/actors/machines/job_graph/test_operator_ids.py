@@ -1,4 +1,4 @@
-"""Some changes of a program change the id of an operator, the others do not."""
+"""Some changes of a program change operator ids, others do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def automatic(
     renamed: bool = False,
     chaining: bool = True,
 ) -> StreamGraph:
-    """A program in which only the operators in `named` have a uid."""
+    """Return a program in which only the operators in `named` have a uid."""
     pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
     targets = {target for _, target in pairs}
     graph = StreamGraph(chaining_enabled=chaining)
@@ -44,21 +44,21 @@ def automatic(
 PLAIN = "in > map, map > filter, filter > out"
 
 
-def test_the_same_program_has_the_same_ids() -> None:
+def test_equal_programs_have_equal_operator_ids() -> None:
     assert operator_ids(automatic(PLAIN)) == operator_ids(automatic(PLAIN))
 
 
-def test_names_and_parallelism_change_no_id() -> None:
+def test_names_and_parallelism_do_not_affect_ids() -> None:
     assert operator_ids(automatic(PLAIN)) == operator_ids(automatic(PLAIN, renamed=True, parallelism=4))
 
 
-def test_operators_that_look_the_same_have_ids_of_their_own() -> None:
+def test_equal_operators_have_different_ids() -> None:
     ids = operator_ids(automatic("in > a, in > b, a > c, b > d", chaining=False))
 
     assert len(set(ids.values())) == 5
 
 
-def test_another_chain_is_another_id() -> None:
+def test_a_different_chain_yields_different_ids() -> None:
     plain, apart = operator_ids(automatic(PLAIN)), operator_ids(automatic(PLAIN, heads="filter"))
 
     assert plain["in"] == apart["in"]
@@ -82,20 +82,20 @@ def test_the_order_of_inputs_is_part_of_an_id() -> None:
     assert operator_ids(swapped)["both"] != one["both"]
 
 
-def test_a_uid_is_found_after_any_change_of_the_program() -> None:
+def test_a_uid_determines_the_id_after_any_program_change() -> None:
     before = operator_ids(automatic(PLAIN, named="filter"))
     after = operator_ids(automatic("other > in, in > filter, filter > out", named="filter", heads="filter"))
 
     assert before["filter"] == after["filter"] == operator_id("filter")
 
 
-def test_an_operator_gets_its_id_after_all_of_its_inputs() -> None:
+def test_an_operator_gets_its_id_after_all_its_inputs() -> None:
     ids = operator_ids(automatic("a > late, a > long, long > longer, longer > late"))
 
     assert set(ids) == {"a", "late", "long", "longer"}
 
 
-def test_a_uid_hash_is_no_id_of_another_operator() -> None:
+def test_a_uid_hash_must_differ_from_other_operators_ids() -> None:
     taken = operator_ids(automatic(PLAIN))["map"]
     graph = StreamGraph()
     graph.add_node(node("in", OperatorKind.SOURCE, automatic=True))
@@ -109,7 +109,7 @@ def test_a_uid_hash_is_no_id_of_another_operator() -> None:
         operator_ids(graph)
 
 
-def test_an_operator_may_name_its_own_id() -> None:
+def test_an_operator_may_set_its_own_id() -> None:
     graph = StreamGraph()
     graph.add_node(replace(node("in", OperatorKind.SOURCE), uid_hash=operator_id("in")))
 

@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import OperatorKind, OperatorRef, ShipStrat
 from tests.actors.machines.job_graph.programs import edge, node, program
 
 
-def test_operators_come_after_all_of_their_inputs() -> None:
+def test_operators_are_sorted_after_all_their_inputs() -> None:
     graph = StreamGraph()
     for name in ("sink", "join", "right", "left"):
         graph.add_node(node(name, OperatorKind.SOURCE if name in ("left", "right") else OperatorKind.STATELESS))
@@ -25,7 +25,7 @@ def test_operators_come_after_all_of_their_inputs() -> None:
     assert order == ["right", "left", "join", "sink"]
 
 
-def test_everything_that_rows_can_reach_is_downstream_once() -> None:
+def test_every_reachable_operator_is_listed_once_as_downstream() -> None:
     graph = program("a > b, a > c, b > d, c > d")
 
     assert [each.uid for each in graph.downstream("a")] == ["b", "c", "d"]
@@ -89,7 +89,7 @@ def test_a_cycle_is_refused_with_all_its_members() -> None:
         graph.topological()
 
 
-def test_an_operator_without_input_that_is_no_source_is_refused() -> None:
+def test_a_non_source_operator_without_input_is_refused() -> None:
     graph = program("a > b")
     graph.add_node(node("lonely"))
 

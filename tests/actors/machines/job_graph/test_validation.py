@@ -1,4 +1,4 @@
-"""A job graph from a message is validated, since any client may have built it."""
+"""A job graph from a message is validated, because any client may have built it."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
 
 
 @pytest.mark.parametrize(("graph", "named"), UNFIT.values(), ids=UNFIT)
-def test_an_invalid_graph_is_refused_with_the_part_at_fault(graph: JobGraph, named: str) -> None:
+def test_an_invalid_graph_is_refused_with_the_invalid_part(graph: JobGraph, named: str) -> None:
     with pytest.raises(GraphError, match=named):
         check_job_graph(graph)
 
 
-def test_two_operators_of_one_id_are_refused() -> None:
+def test_two_operators_with_one_id_are_refused() -> None:
     same = replace(vertex("third").operators[0], operator_id=SINK.operators[0].operator_id)
     third = replace(vertex("third"), vertex_id=JobVertexId("third"), operators=(same,))
 
@@ -130,7 +130,7 @@ def test_two_operators_of_one_id_are_refused() -> None:
         check_job_graph(graph_of(SOURCE, SINK, third))
 
 
-def test_a_graph_in_order_passes() -> None:
+def test_a_valid_graph_is_accepted() -> None:
     check_job_graph(graph_of(SOURCE, SINK))
 
 
@@ -138,5 +138,5 @@ def test_a_batch_job_whose_tasks_read_finished_results_is_accepted() -> None:
     check_job_graph(batch_graph(SOURCE, READS_WHAT_IS_WHOLE))
 
 
-def test_a_streaming_job_may_read_broadcast_variables_that_are_whole() -> None:
+def test_a_streaming_job_may_read_finished_broadcast_variables() -> None:
     check_job_graph(regions(SOURCE, with_variable(SINK)))

@@ -1,4 +1,4 @@
-"""Every subtask reads the right subtasks of its producer, at any two parallelisms."""
+"""Every subtask reads the correct subtasks of its producer, at any two parallelisms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ parallelisms = st.integers(1, 60)
 
 @pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms)
-def test_point_wise_wiring_reads_the_same_from_both_ends(upstream: int, downstream: int) -> None:
+def test_pointwise_channels_are_equal_from_both_ends(upstream: int, downstream: int) -> None:
     reads = [list(pointwise_producers(upstream, downstream, consumer)) for consumer in range(downstream)]
 
     for producer in range(upstream):
@@ -51,13 +51,13 @@ def test_every_subpartition_is_read_by_exactly_one_channel(
 
 
 @pytest.mark.parametrize("ship_strategy", [ShipStrategy.HASH, ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])
-def test_edges_other_than_forward_connect_all_to_all(ship_strategy: ShipStrategy) -> None:
+def test_all_edges_except_forward_connect_all_to_all(ship_strategy: ShipStrategy) -> None:
     read = [[channel.producer for channel in channels(ship_strategy, 3, 2, consumer)] for consumer in range(2)]
 
     assert read == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_the_order_of_a_point_wise_read_is_that_of_the_producers() -> None:
+def test_a_pointwise_reader_reads_its_producers_in_order() -> None:
     assert [list(pointwise_producers(10, 6, consumer)) for consumer in range(6)] == [
         [0],
         [1, 2],

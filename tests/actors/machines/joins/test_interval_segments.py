@@ -1,4 +1,4 @@
-"""The buffered rows of one side of an interval join: which rows match, which expire, and which stay."""
+"""The buffered rows of one side of an interval join: matching, expired and retained rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def closed_times(segments: IntervalSegments[Times], watermark_ms: int) -> list[i
     ("lower", "upper", "is_inclusive", "is_empty"),
     [(0, 0, True, False), (0, 0, False, True), (1, 0, True, True), (-1, 0, False, False)],
 )
-def test_an_interval_is_empty_if_its_bounds_exclude_everything(
+def test_an_interval_without_rows_between_its_bounds_is_empty(
     lower: int, upper: int, is_inclusive: bool, is_empty: bool
 ) -> None:
     interval = Interval(lower_ms=lower, upper_ms=upper, is_upper_inclusive=is_inclusive)
@@ -60,8 +60,8 @@ def test_an_interval_is_empty_if_its_bounds_exclude_everything(
     assert interval.reversed.reversed == interval
 
 
-def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side() -> None:
-    # A row matches those of the other side from 2 before it to 3 after it.
+def test_segments_within_the_interval_of_some_other_row_are_matched() -> None:
+    # A row matches rows of the other side from 2 before to 3 after its own time.
     segments = side(-2, 3, segment(1, 0, 4), segment(2, 5, 9), segment(3, 10, 12))
 
     assert [each.segment.batch_id for each in segments.met(7, 7)] == ["1", "2"]
@@ -69,7 +69,7 @@ def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side
     assert segments.met(16, 20) == ()
 
 
-def test_a_side_is_dropped_when_no_timely_row_can_match_it() -> None:
+def test_a_segment_is_dropped_when_no_timely_row_can_match_it() -> None:
     segments = side(-2, 3, segment(1, 0, 4))
 
     before, at = segments.close(7), segments.close(8)
@@ -78,8 +78,8 @@ def test_a_side_is_dropped_when_no_timely_row_can_match_it() -> None:
     segments.check()
 
 
-def test_a_side_is_kept_longer_if_the_other_may_emit_unmatched_rows() -> None:
-    # The last match of a row of time 4 has time 7, and expires 2 later.
+def test_a_segment_is_kept_longer_if_unmatched_rows_are_emitted() -> None:
+    # The last possible match of a row with time 4 has time 7, and expires 2 later.
     segments = side(-2, 3, segment(1, 0, 4), other_emits=True)
 
     before, at = segments.close(9), segments.close(10)
@@ -108,7 +108,7 @@ def test_no_row_expires_before_the_first_watermark() -> None:
     assert segments.closed_to_ms is None
 
 
-def test_state_of_a_subtask_with_a_later_watermark_is_not_emitted_again() -> None:
+def test_results_emitted_at_a_later_watermark_are_not_emitted_again() -> None:
     segments = side(0, 3, replace(segment(1, 0, 9), closed_to_ms=7), segment(2, 0, 9), emits=True)
     segments.closed_to_ms = 5
 
@@ -117,7 +117,7 @@ def test_state_of_a_subtask_with_a_later_watermark_is_not_emitted_again() -> Non
     assert (ahead.from_ms, behind.from_ms) == (4, 2)
 
 
-def test_only_small_segments_merge_and_those_written_together_merge_together() -> None:
+def test_only_small_segments_written_together_are_merged() -> None:
     large = replace(segment(9, 0, 1), rows=MERGED_ROWS + 1)
     segments = side(0, 3, segment(1, 0, 1), large, segment(2, 0, 1))
 
@@ -133,7 +133,7 @@ def test_only_small_segments_merge_and_those_written_together_merge_together() -
     assert [each.batch_id for each in segments.live] == ["9", "3"]
 
 
-def test_rows_that_are_no_longer_needed_are_not_written() -> None:
+def test_expired_rows_are_not_written() -> None:
     segments = side(0, 3, segment(1, 0, 9))
 
     segments.close(8)
@@ -152,7 +152,7 @@ def test_rows_that_are_no_longer_needed_are_not_written() -> None:
 def test_every_pair_matches_once_and_every_unmatched_row_is_emitted_once(
     lower: int, width: int, outer: tuple[bool, bool], arrivals: list[tuple[bool, int, int]]
 ) -> None:
-    """Rows of one key; after each one the watermark advances."""
+    """The rows of one key; after each row the watermark advances."""
     interval = Interval(lower_ms=lower, upper_ms=lower + width)
     left = side(interval.lower_ms, interval.upper_ms, emits=outer[0], other_emits=outer[1])
     right = side(interval.reversed.lower_ms, interval.reversed.upper_ms, emits=outer[1], other_emits=outer[0])

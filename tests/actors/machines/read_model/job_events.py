@@ -1,4 +1,4 @@
-"""Folds events of a job into a read model, and returns its details."""
+"""Folds events of a job into a read model, and returns the job's details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
 def details_after(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
-    """The details at time `now`, after all messages have arrived at time `at`."""
+    """Return the details at time `now`, after all messages have arrived at time `at`."""
     overview = JobReadModel(GRAPH)
     for message in messages:
         overview.on_message(message, at)

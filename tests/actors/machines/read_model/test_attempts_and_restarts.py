@@ -30,7 +30,7 @@ def region_failed(outcome: FailureOutcome, times: int = 1) -> ExceptionHistoryCh
     return ExceptionHistoryChanged(job_id=JOB, entry=entry)
 
 
-def test_the_restart_of_a_region_counts_once_however_often_it_is_reported() -> None:
+def test_repeated_reports_of_a_region_restart_count_once() -> None:
     details = details_after(
         status(JobStatus.RUNNING),
         region_failed(FailureOutcome.UNDECIDED),
@@ -43,7 +43,7 @@ def test_the_restart_of_a_region_counts_once_however_often_it_is_reported() -> N
     assert details.restarts == (Restart(at_ms=10, cause=BOOM),)
 
 
-def test_each_restart_of_a_region_after_the_same_failure_counts() -> None:
+def test_each_region_restart_after_the_same_failure_counts() -> None:
     again = (region_failed(outcome, times=2) for outcome in (FailureOutcome.UNDECIDED, FailureOutcome.RESTARTING))
 
     assert (
@@ -52,7 +52,7 @@ def test_each_restart_of_a_region_after_the_same_failure_counts() -> None:
     )
 
 
-def test_a_restart_of_the_whole_job_is_left_to_its_status() -> None:
+def test_a_global_restart_is_not_counted_as_a_region_restart() -> None:
     details = details_after(
         status(JobStatus.FAILING),
         region_failed(FailureOutcome.RESTARTING),
@@ -71,38 +71,38 @@ def subtask_of_windows(*messages: Message, subtask: int = 0) -> SubtaskDetails:
     return model.subtasks(WINDOWS, 0).subtasks[subtask]
 
 
-def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
-    told_of = subtask_of_windows(
+def test_an_attempt_has_the_time_of_each_state() -> None:
+    subtask = subtask_of_windows(
         execution_changed(ExecutionState.SCHEDULED, at=1),
         execution_changed(ExecutionState.DEPLOYING, at=2),
         execution_changed(ExecutionState.RUNNING, at=3),
         metrics(rows_in=7),
     )
 
-    assert told_of.current.attempt == attempt_id(JOB, WINDOWS, 0, 0)
-    assert [(each.state.value, each.at_ms) for each in told_of.current.timestamps] == [
+    assert subtask.current.attempt == attempt_id(JOB, WINDOWS, 0, 0)
+    assert [(each.state.value, each.at_ms) for each in subtask.current.timestamps] == [
         ("SCHEDULED", 1),
         ("DEPLOYING", 2),
         ("RUNNING", 3),
     ]
-    assert told_of.current.metrics.rows_in == 7
-    assert told_of.earlier == ()
+    assert subtask.current.metrics.rows_in == 7
+    assert subtask.earlier == ()
 
 
-def test_the_last_earlier_attempts_are_kept() -> None:
+def test_the_last_earlier_attempts_are_retained() -> None:
     states = [execution_changed(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
 
-    told_of = subtask_of_windows(*states)
+    subtask = subtask_of_windows(*states)
 
-    assert told_of.current.attempt_number == MAX_ATTEMPTS + 2
-    assert [each.attempt_number for each in told_of.earlier] == list(range(2, MAX_ATTEMPTS + 2))
+    assert subtask.current.attempt_number == MAX_ATTEMPTS + 2
+    assert [each.attempt_number for each in subtask.earlier] == list(range(2, MAX_ATTEMPTS + 2))
 
 
 def test_an_unknown_vertex_has_no_details() -> None:
     assert JobReadModel(GRAPH).subtasks(JobVertexId("other"), 0).vertex is None
 
 
-def test_a_job_in_a_list_has_the_states_of_its_subtasks_and_its_last_change() -> None:
+def test_a_job_overview_has_subtask_counts_by_state_and_the_last_change() -> None:
     model = JobReadModel(GRAPH)
     model.on_message(status(JobStatus.RUNNING, at=1_000), 1_000)
     model.on_message(execution_changed(ExecutionState.RUNNING), 1_500)

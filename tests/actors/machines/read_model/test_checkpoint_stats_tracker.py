@@ -28,7 +28,7 @@ def two_subtasks() -> Coordination:
     return Coordination(*(planned_task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
 
 
-def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> None:
+def test_a_pending_checkpoint_lists_the_acknowledged_subtasks() -> None:
     harness = two_subtasks()
     harness.trigger()
 
@@ -42,7 +42,7 @@ def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> No
     assert (subtask.vertex_id, subtask.subtask, subtask.ack_ms) == (V, 1, 10)
 
 
-def test_every_subtask_is_measured_and_summed_up_by_vertex() -> None:
+def test_statistics_of_all_subtasks_are_summarised_by_vertex() -> None:
     harness = two_subtasks()
     harness.trigger()
 
@@ -61,7 +61,7 @@ def test_every_subtask_is_measured_and_summed_up_by_vertex() -> None:
     assert harness.stats.details(JOB, 1).subtasks[0].metrics.alignment_ms == 7
 
 
-def test_an_aborted_checkpoint_shows_its_progress_including_late_answers() -> None:
+def test_an_aborted_checkpoint_shows_its_progress_including_late_acknowledgements() -> None:
     harness = two_subtasks()
     harness.trigger()
     harness.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=5))
@@ -88,7 +88,7 @@ def test_a_subtask_counts_once_and_unknown_checkpoints_are_ignored() -> None:
     assert harness.stats.details(JOB, 2).checkpoint is None
 
 
-def test_the_last_ended_checkpoints_and_those_in_progress_keep_their_subtasks() -> None:
+def test_recent_and_pending_checkpoints_retain_their_subtasks() -> None:
     harness = two_tasks()
     harness.trigger()
 
@@ -100,7 +100,7 @@ def test_the_last_ended_checkpoints_and_those_in_progress_keep_their_subtasks() 
     assert len(harness.stats.ended(1_000)) == SUBTASK_HISTORY + 3
 
 
-def test_the_latest_of_a_kind_is_the_one_with_the_highest_id() -> None:
+def test_the_latest_checkpoint_of_a_type_has_the_highest_id() -> None:
     harness = two_tasks(retained=2)
     harness.trigger()
     harness.trigger()
@@ -123,7 +123,7 @@ def test_a_restore_is_counted_with_its_checkpoint() -> None:
     assert (tracker.counts.restored, tracker.latest_restored) == (1, 1)
 
 
-def test_checkpoints_in_progress_fail_when_their_coordinator_is_lost() -> None:
+def test_pending_checkpoints_fail_when_their_coordinator_is_lost() -> None:
     harness = two_subtasks()
     harness.trigger()
 

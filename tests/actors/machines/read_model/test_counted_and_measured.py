@@ -43,7 +43,7 @@ def metrics_reported(
     )
 
 
-def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
+def test_accumulators_of_a_running_job_are_summed_over_its_subtasks() -> None:
     details = details_after(
         metrics_reported(rows_counter(2)),
         metrics_reported(rows_counter(3), subtask=1),
@@ -53,13 +53,13 @@ def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
     assert details.accumulators == AccumulatorResults(merged=(rows_counter(7),))
 
 
-def test_the_next_attempt_counts_from_zero() -> None:
+def test_a_new_attempt_counts_from_zero() -> None:
     assert details_after(
         metrics_reported(rows_counter(2)), metrics_reported(rows_counter(1), number=1)
     ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
-def test_the_counts_of_an_attempt_are_kept_when_another_follows_it() -> None:
+def test_the_counts_of_a_finished_attempt_are_retained() -> None:
     model = JobReadModel(GRAPH)
     first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
     for message in (first, metrics_reported(rows_counter(3)), second, metrics_reported(rows_counter(5), number=1)):
@@ -71,13 +71,13 @@ def test_the_counts_of_an_attempt_are_kept_when_another_follows_it() -> None:
     assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows_counter(5),))
 
 
-def test_a_late_report_of_an_earlier_attempt_changes_nothing() -> None:
+def test_a_late_report_of_an_earlier_attempt_is_ignored() -> None:
     assert details_after(
         metrics_reported(rows_counter(1), number=1), metrics_reported(rows_counter(9))
     ).accumulators.merged == (rows_counter(1),)
 
 
-def test_the_result_of_the_job_is_final() -> None:
+def test_the_final_accumulators_of_a_job_do_not_change() -> None:
     final = AccumulatorResults(merged=(rows_counter(8),))
 
     assert (
@@ -108,7 +108,7 @@ def test_a_meter_has_the_rate_of_the_last_seconds() -> None:
     )
 
 
-def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
+def test_the_latency_of_a_vertex_is_that_of_its_slowest_source() -> None:
     details = details_after(
         metrics_reported(latencies=(way(5), way(20, 70))), metrics_reported(subtask=1, latencies=(way(10),))
     )

@@ -20,7 +20,7 @@ def end(store: ExecutionGraphInfoStore, job_id: str) -> None:
     store.on_message(JobResultSuccess(job_id=JobId(job_id)), 5)
 
 
-def test_the_last_ended_jobs_and_all_running_ones_are_kept() -> None:
+def test_all_running_jobs_and_the_last_ended_ones_are_retained() -> None:
     store = ExecutionGraphInfoStore(capacity=2)
     for job_id in ("a", "b", "c", "runs"):
         track_job(store, job_id)
@@ -41,7 +41,7 @@ def test_ended_jobs_are_not_retained_if_so_configured() -> None:
     assert store.jobs == {}
 
 
-def test_another_job_master_keeps_the_statistics_without_checkpoints_in_progress() -> None:
+def test_a_new_job_master_keeps_statistics_except_pending_checkpoints() -> None:
     store = ExecutionGraphInfoStore()
     store.on_message(TrackJob(job_graph=GRAPH), 0)
     store.on_message(status(JobStatus.RUNNING, at=1), 1)
@@ -49,10 +49,10 @@ def test_another_job_master_keeps_the_statistics_without_checkpoints_in_progress
 
     store.on_message(TrackJob(job_graph=GRAPH), 9)
 
-    told = store.jobs[JOB].details(10)
-    assert (told.started_ms, told.checkpoints_in_progress) == (1, ())
-    assert told.last_failed is not None
-    assert told.last_failed.duration_ms == 7
+    details = store.jobs[JOB].details(10)
+    assert (details.started_ms, details.checkpoints_in_progress) == (1, ())
+    assert details.last_failed is not None
+    assert details.last_failed.duration_ms == 7
 
 
 def test_an_ended_job_submitted_again_is_a_new_job() -> None:

@@ -25,21 +25,20 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """A report of the source's metrics."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
-def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details at the time of the last message, after all messages at their times."""
+def details_after_messages(*heard: tuple[int, Message]) -> JobDetails:
+    """Return the details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)
     return overview.details(heard[-1][0])
 
 
-def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() -> None:
+def test_rows_since_the_last_checkpoint_count_as_reread_after_a_restart() -> None:
     before = (
         (1_000, source_metrics(100)),
         (2_000, source_metrics(250)),
@@ -47,8 +46,8 @@ def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() ->
         (3_000, source_metrics(400)),
     )
 
-    running = folded(*before)
-    restarted = folded(*before, (4_000, source_metrics(60, number=1)))
+    running = details_after_messages(*before)
+    restarted = details_after_messages(*before, (4_000, source_metrics(60, number=1)))
 
     assert running.vertices[0].rows_read_again == 0
     # The checkpoint was triggered at 2,100, so it has at least 250 rows.
@@ -56,18 +55,20 @@ def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() ->
     assert restarted.vertices[0].rows_in == 460
 
 
-def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
-    details = folded(
+def test_without_a_checkpoint_all_rows_are_reread_after_each_restart() -> None:
+    details = details_after_messages(
         (1_000, source_metrics(100)), (2_000, source_metrics(70, number=1)), (3_000, source_metrics(30, number=2))
     )
 
     assert details.vertices[0].rows_read_again == 170
 
 
-def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
+def test_a_savepoint_does_not_reduce_the_rows_reread_after_a_restart() -> None:
     taken = replace(checkpoint_completed(1, at=2_000), is_retained=False)
 
-    details = folded((1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1)))
+    details = details_after_messages(
+        (1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1))
+    )
 
     assert details.vertices[0].rows_read_again == 100
 
@@ -75,37 +76,41 @@ def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
 def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None:
     before = (1_000, metrics(rows_published=300, rows_staged=40))
 
-    running = folded(before)
-    restarted = folded(before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7)))
+    running = details_after_messages(before)
+    restarted = details_after_messages(
+        before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7))
+    )
 
     assert (running.vertices[1].rows_published, running.vertices[1].rows_staged) == (300, 40)
     assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
 
 
-def test_throughput_is_the_rows_that_sources_have_read_since_the_job_began() -> None:
+def test_throughput_includes_all_source_rows_since_the_start_of_the_job() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
-    details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))
+    details = details_after_messages(
+        (1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999))
+    )
 
     assert details.throughput.values == (50.0, 200.0)
 
 
-def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> None:
+def test_late_reports_of_a_replaced_attempt_are_not_counted() -> None:
     begun = status(JobStatus.RUNNING)
 
-    details = folded(
+    details = details_after_messages(
         (0, begun), (100, source_metrics(50)), (200, source_metrics(10, number=1)), (300, source_metrics(90))
     )
 
     assert details.throughput.values == (60.0,)
 
 
-def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> None:
+def test_the_lag_is_the_maximum_over_vertices_and_ends_with_event_time() -> None:
     begun = status(JobStatus.RUNNING)
     first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
-    running = folded((0, begun), *first)
-    ended = folded((0, begun), *first, (2_500, source_metrics(3, watermark_ms=WATERMARK_MAX)))
+    running = details_after_messages((0, begun), *first)
+    ended = details_after_messages((0, begun), *first, (2_500, source_metrics(3, watermark_ms=WATERMARK_MAX)))
 
     assert running.watermark_lag.values == (100.0, 500.0)
     assert ended.watermark_lag.values == (100.0, 500.0, None)
@@ -123,10 +128,10 @@ def test_the_total_time_of_a_status_excludes_the_current_period() -> None:
     )
 
 
-def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
+def test_a_deployment_lasts_from_the_first_to_the_last_task() -> None:
     overview = JobReadModel(GRAPH)
 
-    def told(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:
+    def deployment_after(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:
         attempt = attempt_id(JOB, WINDOWS, subtask, 0)
         overview.on_message(
             ExecutionStateChanged(job_id=JOB, attempt=attempt, task_name="windows", state=state, timestamp_ms=at_ms),
@@ -134,11 +139,11 @@ def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
         )
         return overview.details(at_ms).deploying
 
-    assert told(0, ExecutionState.DEPLOYING, 10) == Deploying(since_ms=10)
-    assert told(1, ExecutionState.DEPLOYING, 12) == Deploying(since_ms=10)
-    assert told(0, ExecutionState.RUNNING, 15) == Deploying(since_ms=10)
-    assert told(1, ExecutionState.FAILED, 17) == Deploying(total_ms=7)
-    assert told(0, ExecutionState.CANCELED, 18) == Deploying(total_ms=7)
+    assert deployment_after(0, ExecutionState.DEPLOYING, 10) == Deploying(since_ms=10)
+    assert deployment_after(1, ExecutionState.DEPLOYING, 12) == Deploying(since_ms=10)
+    assert deployment_after(0, ExecutionState.RUNNING, 15) == Deploying(since_ms=10)
+    assert deployment_after(1, ExecutionState.FAILED, 17) == Deploying(total_ms=7)
+    assert deployment_after(0, ExecutionState.CANCELED, 18) == Deploying(total_ms=7)
 
 
 @pytest.mark.parametrize("end", ["restart", "another JobMaster", "result"])
@@ -180,13 +185,13 @@ def test_a_subtask_has_the_metrics_of_the_last_completed_checkpoint() -> None:
         subtask = SubtaskCheckpointStatistics(vertex_id=WINDOWS, subtask=1, ack_ms=5, metrics=metrics)
         overview.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(subtask,)), 5)
 
-    def told() -> list[CheckpointMetrics | None]:
+    def checkpoint_metrics() -> list[CheckpointMetrics | None]:
         return [each.last_checkpoint for each in overview.subtasks(WINDOWS, 9).subtasks]
 
-    before = told()
+    before = checkpoint_metrics()
     acknowledged(1, 10)
     overview.on_message(checkpoint_completed(1), 6)
     acknowledged(2, 20)
 
     assert before == [None, None]
-    assert told() == [None, CheckpointMetrics(alignment_ms=10)]
+    assert checkpoint_metrics() == [None, CheckpointMetrics(alignment_ms=10)]

@@ -1,4 +1,4 @@
-"""The details of a job that the REST API returns, folded from the events of its actors."""
+"""The details of a job that the REST API returns, folded from the events of the job's actors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def windows_vertex(details: JobDetails) -> JobVertexDetails:
     return details.vertices[1]
 
 
-def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> None:
+def test_the_queues_of_a_vertex_are_summed_over_its_running_subtasks() -> None:
     waiting = TaskIOMetrics(input_queue_length=2, output_queue_length=5)
     reported = [
         MetricsReported(job_id=JOB, attempt=attempt_id(JOB, WINDOWS, subtask, 0), task_name="windows", metrics=waiting)
@@ -50,7 +50,7 @@ def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> 
     assert (running.input_queue_length, running.output_queue_length) == (4, 10)
 
 
-def test_files_of_running_readers_and_unassigned_files_are_waiting() -> None:
+def test_unread_and_unassigned_files_count_as_waiting() -> None:
     reported = [
         MetricsReported(
             job_id=JOB,
@@ -68,7 +68,7 @@ def test_files_of_running_readers_and_unassigned_files_are_waiting() -> None:
     assert (running.files_waiting, ended.files_waiting) == (103, 0)
 
 
-def test_a_vertex_names_the_source_that_holds_its_event_time_back_the_longest() -> None:
+def test_a_vertex_names_the_source_that_holds_back_event_time_longest() -> None:
     holds = [EventTimeHold(subtask=subtask, since_ms=0, watermark_ms=9 - subtask) for subtask in range(2)]
     reported = [
         MetricsReported(
@@ -85,7 +85,7 @@ def test_a_vertex_names_the_source_that_holds_its_event_time_back_the_longest() 
     assert windows_vertex(running).held_back_by == holds[1]
 
 
-def test_the_plan_exists_before_the_first_event() -> None:
+def test_the_plan_is_available_before_the_first_event() -> None:
     details = details_after(now=5_000)
 
     assert (details.name, details.status, details.started_ms, details.duration_ms) == (
@@ -101,7 +101,7 @@ def test_the_plan_exists_before_the_first_event() -> None:
     assert [(each.sources, each.sinks) for each in details.vertices] == [(("flights",), ()), ((), ("output",))]
 
 
-def test_a_job_lasts_from_its_first_status_until_now() -> None:
+def test_the_duration_of_a_running_job_grows_until_now() -> None:
     details = details_after(status(JobStatus.RUNNING, at=1_000), now=4_500)
 
     assert (details.status, details.started_ms, details.duration_ms) == (JobStatus.RUNNING, 1_000, 3_500)
@@ -112,7 +112,7 @@ def test_a_job_lasts_from_its_first_status_until_now() -> None:
     [status(JobStatus.FINISHED, at=3_000), JobResultSuccess(job_id=JOB)],
     ids=["the status", "the result"],
 )
-def test_a_job_that_has_ended_lasts_no_longer(last: Message) -> None:
+def test_the_duration_of_an_ended_job_is_constant(last: Message) -> None:
     details = details_after(status(JobStatus.RUNNING, at=1_000), last, at=3_000, now=60_000)
 
     assert (details.status, details.duration_ms) == (JobStatus.FINISHED, 2_000)
@@ -139,7 +139,7 @@ def test_the_retained_checkpoint_is_reported_with_the_end(last: Message) -> None
     assert details_after(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
 
 
-def test_a_restart_is_kept_with_its_reason() -> None:
+def test_a_restart_is_retained_with_its_cause() -> None:
     details = details_after(
         status(JobStatus.RUNNING, at=0),
         status(JobStatus.FAILING, at=5_000, cause=BOOM),
@@ -154,7 +154,7 @@ def test_a_restart_is_kept_with_its_reason() -> None:
     assert (details.restored_checkpoint, details.last_failure, details.duration_ms) == (3, BOOM, 7_000)
 
 
-def test_the_last_restarts_are_kept_and_all_are_counted() -> None:
+def test_the_last_restarts_are_retained_and_all_are_counted() -> None:
     details = details_after(*(status(JobStatus.RESTARTING, at=second * 1_000) for second in range(5_000)))
 
     assert [restart.at_ms for restart in details.restarts] == [second * 1_000 for second in range(4_990, 5_000)]
@@ -202,7 +202,7 @@ def test_a_restarted_job_waits_for_its_new_attempts_and_ignores_old_ones() -> No
     assert windows_vertex(overview.details(0)).subtasks == {ExecutionState.SCHEDULED: 1, ExecutionState.CREATED: 1}
 
 
-def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
+def test_rows_are_summed_over_all_subtasks_and_attempts() -> None:
     details = details_after(
         metrics(100, rows_out=10, late_rows=1, subtask=0),
         metrics(60, rows_out=6, late_rows=2, subtask=1),
@@ -217,7 +217,7 @@ def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
     )
 
 
-def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
+def test_rates_are_averaged_over_the_last_seconds_of_running_subtasks() -> None:
     overview = JobReadModel(GRAPH)
     for subtask in (0, 1):
         overview.on_message(execution_changed(ExecutionState.RUNNING, subtask=subtask, at=0), 0)
@@ -230,7 +230,7 @@ def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
     assert (shown.rows_in_per_second, shown.rows_out_per_second) == (105.0, 10.0)
 
 
-def test_an_ended_burst_is_forgotten_after_the_window() -> None:
+def test_the_rate_is_zero_after_the_window_has_passed() -> None:
     overview = JobReadModel(GRAPH)
     overview.on_message(execution_changed(ExecutionState.RUNNING, at=0), 0)
     for second in range(1, 11):
@@ -247,7 +247,7 @@ def test_an_ended_attempt_has_no_rate() -> None:
     assert (shown.rows_in, shown.rows_in_per_second, shown.shares) == (100, 0.0, None)
 
 
-def test_history_received_at_once_produces_no_rate() -> None:
+def test_a_first_report_after_a_connection_yields_no_rate() -> None:
     shown = windows_vertex(
         details_after(execution_changed(ExecutionState.RUNNING, at=5), metrics(100), metrics(200), at=5, now=5)
     )
@@ -255,7 +255,7 @@ def test_history_received_at_once_produces_no_rate() -> None:
     assert shown.rows_in_per_second == 0
 
 
-def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
+def test_time_shares_are_averaged_over_the_subtasks() -> None:
     overview = JobReadModel(GRAPH)
     for subtask in (0, 1):
         overview.on_message(execution_changed(ExecutionState.RUNNING, subtask=subtask), 0)
@@ -265,7 +265,7 @@ def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
     assert windows_vertex(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
 
 
-def test_the_watermark_is_the_minimum_and_lags_the_clock() -> None:
+def test_the_watermark_is_the_minimum_and_its_lag_is_reported() -> None:
     shown = windows_vertex(
         details_after(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000)
     )
@@ -273,7 +273,7 @@ def test_the_watermark_is_the_minimum_and_lags_the_clock() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (3_000, 2_000, False)
 
 
-def test_a_subtask_without_a_watermark_holds_it_back() -> None:
+def test_a_subtask_without_a_watermark_holds_back_the_vertex() -> None:
     shown = windows_vertex(details_after(metrics(watermark_ms=4_000), metrics(subtask=1), now=5_000))
 
     assert (shown.watermark_ms, shown.watermark_lag_ms) == (None, None)
@@ -287,7 +287,7 @@ def test_no_watermark_is_reported_after_the_end_of_input() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
 
 
-def test_the_requested_number_of_checkpoints_is_listed_and_all_are_counted() -> None:
+def test_a_limited_number_of_checkpoints_is_listed_but_all_are_counted() -> None:
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
 
     details = details_after(
@@ -315,7 +315,7 @@ def test_the_requested_number_of_checkpoints_is_listed_and_all_are_counted() -> 
     )
 
 
-def test_the_last_time_of_each_status_is_listed_by_time() -> None:
+def test_the_last_time_of_each_status_is_listed_in_time_order() -> None:
     details = details_after(
         status(JobStatus.RUNNING, at=1),
         status(JobStatus.RESTARTING, at=2),
@@ -331,7 +331,7 @@ def test_the_last_time_of_each_status_is_listed_by_time() -> None:
     ]
 
 
-def test_only_the_last_checkpoints_are_kept() -> None:
+def test_only_the_last_checkpoints_are_retained() -> None:
     details = details_after(*(checkpoint_completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
 
     assert len(details.checkpoints) == CHECKPOINT_HISTORY

@@ -1,4 +1,4 @@
-"""A time series has a fixed number of points, however long a job runs."""
+"""A time series has a limited number of points, however long a job runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka.actors.machines.read_model.job_read_model import POINTS, STEP_MS, Pe
 from flykka.messages.monitoring.job_details import TimeSeries
 
 
-def test_a_step_counts_all_its_rows_and_an_empty_one_is_zero() -> None:
+def test_a_step_sums_its_rows_and_an_empty_step_is_zero() -> None:
     counts = RowCounts()
     counts.start_at(1_000)
 
@@ -33,7 +33,7 @@ def test_a_series_loses_no_row_and_stays_bounded(seconds: int) -> None:
     assert sum(value for value in counts.values if value is not None) == 7 * seconds
 
 
-def test_a_peak_stays_when_steps_become_longer() -> None:
+def test_a_peak_remains_visible_when_steps_become_longer() -> None:
     lags = Peaks()
     lags.start_at(0)
     lags.record(3_000, 90_000)
@@ -44,7 +44,7 @@ def test_a_peak_stays_when_steps_become_longer() -> None:
     assert len(lags.series().values) <= POINTS
 
 
-def test_a_step_begins_once() -> None:
+def test_a_step_starts_only_once() -> None:
     lags = Peaks()
     lags.start_at(0)
 

@@ -60,12 +60,11 @@ class Scheduling:
         return made
 
     def run(self) -> None:
-        """Run the job with all of its tasks."""
+        """Run the job until all tasks are running."""
         self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
-        """Restart all tasks, and deploy them."""
         for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())
@@ -73,7 +72,7 @@ class Scheduling:
     def effects_of(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
-    def sent(self, kind: type[E]) -> list[E]:
+    def sent_messages(self, kind: type[E]) -> list[E]:
         messages = [effect.message for effect in self.effects_of(Tell)]
         return [message for message in messages if isinstance(message, kind)]
 
@@ -82,15 +81,15 @@ class Scheduling:
 
     def rescales(self) -> list[Rescale]:
         """The latest reports of each rescale, in order."""
-        last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
+        last = {each.rescale.rescale_id: each.rescale for each in self.sent_messages(RescaleChanged)}
         return list(last.values())
 
     def answer(self, *, is_complete: bool) -> list[RescalingEffect]:
-        asked = self.sent(CheckpointRequest)[-1]
+        asked = self.sent_messages(CheckpointRequest)[-1]
         return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
 
 
-def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> None:
+def test_the_default_scheduler_starts_a_job_without_counting_slots() -> None:
     scheduling = Scheduling()
 
     assert scheduling.tell(events.StartRequested()) == [events.BeginScheduling()]
@@ -125,11 +124,11 @@ def test_a_rescale_does_not_wait_for_more_than_two_failed_checkpoints() -> None:
     assert scheduling.targets() == [3]
 
 
-def test_a_checkpoint_of_an_ended_request_is_ignored() -> None:
+def test_the_completion_of_an_earlier_request_is_ignored() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
-    outdated = scheduling.sent(CheckpointRequest)[-1]
+    outdated = scheduling.sent_messages(CheckpointRequest)[-1]
 
     scheduling.tell(events.RequirementsChanged(requirements=require(4)), events.SlotsCounted(slots=9))
     scheduling.tell(events.CheckpointAnswered(request_id=outdated.request_id, is_complete=True))
@@ -151,7 +150,7 @@ def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
     assert ignored.comment == "the job has the parallelism already that 2 slots allow"
 
 
-def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
+def test_a_job_that_fails_during_a_rescale_restarts_rescaled() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -164,7 +163,7 @@ def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
     assert scheduling.tell(due) == [events.RestartJob(due=due)]
 
 
-def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
+def test_a_job_can_be_rescaled_after_a_refused_rescale() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -178,7 +177,7 @@ def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
     assert scheduling.rescales()[0].comment == "it is being stopped"
 
 
-def test_a_job_that_ends_ends_its_rescale() -> None:
+def test_the_end_of_a_job_ends_its_rescale() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(9, lower=9)), events.SlotsCounted(slots=3))
@@ -188,7 +187,7 @@ def test_a_job_that_ends_ends_its_rescale() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
 
 
-def test_an_adaptive_job_waits_for_all_slots_and_then_uses_the_available_ones() -> None:
+def test_an_adaptive_job_waits_for_slots_before_using_available_ones() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), events.SlotsCounted(slots=1))
     assert scheduling.targets() == []
@@ -212,7 +211,7 @@ def test_a_failed_job_restarts_with_the_remaining_slots() -> None:
     assert scheduling.rescales()[-1].trigger is RescaleTrigger.RECOVERABLE_FAILOVER
 
 
-def test_a_job_grows_after_its_cooldown() -> None:
+def test_a_job_scales_up_after_its_cooldown() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
     scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
@@ -246,6 +245,6 @@ def test_under_any_events_each_rescale_ends_once_within_bounds(adaptive: bool, h
         scheduling.now += 1_000
         scheduling.tell(event)
 
-    ended = [each.rescale.rescale_id for each in scheduling.sent(RescaleChanged) if each.rescale.reason]
+    ended = [each.rescale.rescale_id for each in scheduling.sent_messages(RescaleChanged) if each.rescale.reason]
     assert len(ended) == len(set(ended))
     assert all(1 <= target <= 6 for target in scheduling.targets())

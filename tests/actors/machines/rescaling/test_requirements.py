@@ -51,7 +51,7 @@ def test_vertices_connected_by_forward_edges_are_one_group() -> None:
     assert forward_groups(KEYED) == (("source", "map"), ("sums",))
 
 
-def test_a_job_without_bounds_runs_at_its_parallelism_or_below_if_adaptive() -> None:
+def test_without_bounds_only_an_adaptive_job_runs_below_its_parallelism() -> None:
     adaptive = replace(KEYED, scheduler_type=SchedulerType.ADAPTIVE)
 
     assert initial_requirements(KEYED) == require(source=(2, 2), map=(2, 2), sums=(3, 3))
@@ -86,7 +86,7 @@ def test_impossible_requirements_are_refused_with_the_vertex(
         (9, {"source": 2, "map": 2, "sums": 4}),
     ],
 )
-def test_a_group_has_as_many_slots_as_its_widest_vertex_has_subtasks(slots: int, fitting: dict[str, int]) -> None:
+def test_a_slot_sharing_group_needs_slots_for_its_widest_vertex(slots: int, fitting: dict[str, int]) -> None:
     bounds = require(source=(1, 4), map=(1, 2), sums=(1, 4))
 
     assert determine_parallelism(KEYED, bounds, slots) == fitting
@@ -102,11 +102,11 @@ def test_a_group_has_as_many_slots_as_its_widest_vertex_has_subtasks(slots: int,
         (99, {"source": 2, "sink": 8}),
     ],
 )
-def test_slots_that_one_group_leaves_unused_go_to_the_others(slots: int, fitting: dict[str, int] | None) -> None:
+def test_slots_unused_by_one_group_are_given_to_the_others(slots: int, fitting: dict[str, int] | None) -> None:
     assert determine_parallelism(APART, require(source=(1, 2), sink=(2, 8)), slots) == fitting
 
 
-def test_groups_share_slots_beyond_their_minima_evenly() -> None:
+def test_slots_beyond_the_minima_are_shared_evenly_by_groups() -> None:
     assert determine_parallelism(APART, require(source=(1, 10), sink=(5, 10)), 10) == {"source": 3, "sink": 7}
 
 

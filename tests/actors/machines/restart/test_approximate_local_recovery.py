@@ -1,4 +1,4 @@
-"""With approximate local recovery a failed task restarts with the tasks downstream of it, and none upstream."""
+"""With approximate local recovery a failed task restarts with the tasks downstream of it, but no task upstream."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def strategy(*finished: str) -> ApproximateLocalRecoveryFailoverStrategy[str]:
         (["other source"], {"other source", "join", "left sink", "right sink"}),
     ],
 )
-def test_tasks_upstream_of_a_failed_one_run_on(failed: list[str], restarted: set[str]) -> None:
+def test_tasks_upstream_of_a_failed_task_continue(failed: list[str], restarted: set[str]) -> None:
     assert strategy().tasks_to_restart(failed) == restarted
 
 
-def test_a_task_that_has_finished_sends_nothing_to_the_next_reader_so_its_region_restarts() -> None:
+def test_a_region_restarts_if_its_upstream_task_has_finished() -> None:
     assert strategy("join").tasks_to_restart(["left sink"]) == set(TASKS)
 
 
-def test_a_task_that_finished_elsewhere_stays_finished() -> None:
+def test_finished_tasks_of_other_regions_are_not_restarted() -> None:
     assert strategy("right sink").tasks_to_restart(["left sink"]) == {"left sink"}

@@ -1,4 +1,4 @@
-"""A component that ends is restarted at once, then after growing delays, and finally not any more."""
+"""A component that ends is restarted at once, later after increasing delays, and finally not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from flykka.actors.machines.restart.component_restarts import (
 
 
 def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: str = "a") -> list[int | None]:
-    """The delays before each restart of a component that ends `times` times, each time `after_ms` after its start."""
+    """Return the delays before each restart of a component that ends `times` times, each time `after_ms` after its
+    start.
+    """
     answers: list[int | None] = []
     for _ in range(times):
         restarts.started(name, 0)
@@ -19,11 +21,11 @@ def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: 
     return answers
 
 
-def test_the_first_end_is_answered_at_once() -> None:
+def test_the_first_restart_is_immediate() -> None:
     assert delays(ComponentRestarts(), 1) == [0]
 
 
-def test_the_pause_grows_up_to_a_limit() -> None:
+def test_the_restart_delay_grows_up_to_a_limit() -> None:
     grown = delays(ComponentRestarts(), MAX_ENDS - 1)
 
     assert grown == [0, 100, 200, 400, 800, 1_600, 3_200, 6_400, PAUSE_MS_MAX]
@@ -40,7 +42,7 @@ def test_a_component_that_ran_long_enough_restarts_at_once() -> None:
     assert delays(restarts, 1, after_ms=FORGIVEN_AFTER_MS) == [0]
 
 
-def test_components_are_counted_one_by_one() -> None:
+def test_ends_are_counted_separately_for_each_component() -> None:
     restarts = ComponentRestarts()
     delays(restarts, MAX_ENDS - 1)
 

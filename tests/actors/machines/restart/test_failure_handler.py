@@ -14,9 +14,9 @@ from flykka.runtime.errors import serialized
     "cause",
     [
         serialized(OwnershipLostError("process 7 runs the job")),
-        # A commit on Spark's side reports it with the name of its operator.
+        # Spark reports a failed commit with the name of its operator.
         SerializedThrowable(type_name="OwnershipLostError", message="stage 3 of 'output': process 7 runs the job"),
     ],
 )
-def test_a_process_that_was_replaced_does_not_restart_its_job(cause: SerializedThrowable) -> None:
+def test_a_replaced_process_does_not_restart_its_job(cause: SerializedThrowable) -> None:
     assert classify(cause) is ThrowableType.NON_RECOVERABLE

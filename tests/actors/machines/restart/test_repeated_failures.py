@@ -1,4 +1,4 @@
-"""A failure that repeats is recognized, and the job is not restarted again."""
+"""A failure that repeats is recognised, and the job is not restarted again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_A_ROW = "failed 3 times in a row with the same failure, without a completed c
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """The reason for not restarting after each of these failures of one vertex, or None."""
+    """Return the reason for not restarting after each of these failures of one vertex, or None."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 
@@ -25,11 +25,11 @@ def test_a_repeated_failure_ends_the_job_at_its_limit() -> None:
     assert count_failures(3, CAST, CAST, CAST) == [None, None, IN_A_ROW]
 
 
-def test_without_a_limit_nothing_is_given_up() -> None:
+def test_without_a_limit_repeated_failures_always_restart() -> None:
     assert set(count_failures(None, *[CAST] * 100)) == {None}
 
 
-def test_a_failure_of_many_regions_counts_once_for_each() -> None:
+def test_a_failure_of_many_regions_counts_once_per_region() -> None:
     repeated = RepeatedFailures(2)
 
     assert {repeated.count("counts", CAST, region) for region in range(10)} == {None}
@@ -62,13 +62,13 @@ def test_failures_of_the_environment_never_count_as_repeated(type_name: str) -> 
     assert set(count_failures(2, *[replace(LOST, type_name=type_name)] * 10)) == {None}
 
 
-def test_a_lost_partition_is_never_given_up() -> None:
+def test_lost_partitions_never_count_as_repeated_failures() -> None:
     lost = replace(CAST, lost_partition=ResultPartitionId("part"))
 
     assert set(count_failures(2, *[lost] * 10)) == {None}
 
 
-def test_the_loss_of_a_task_manager_in_between_neither_counts_nor_begins_the_count_again() -> None:
+def test_the_loss_of_a_task_manager_does_not_affect_the_count() -> None:
     assert count_failures(3, CAST, LOST, CAST, LOST, CAST)[-1] == IN_A_ROW
 
 
@@ -104,13 +104,13 @@ def test_variable_parts_of_a_message_do_not_distinguish_failures(first: str, sec
         ("counts", replace(CAST, message="the service has answered 503")),
     ],
 )
-def test_another_vertex_type_or_message_is_another_failure(
+def test_a_different_vertex_type_or_message_is_a_different_failure(
     vertex: JobVertexId | None, cause: SerializedThrowable
 ) -> None:
     assert failure_signature(vertex, cause) != failure_signature("counts", CAST)
 
 
-def test_the_last_distinct_failures_are_remembered() -> None:
+def test_only_the_last_distinct_failures_are_remembered() -> None:
     different = [replace(CAST, message=f"no {number}") for number in range(MAX_SIGNATURES)]
 
     assert count_failures(2, CAST, *different, CAST)[-1] is None

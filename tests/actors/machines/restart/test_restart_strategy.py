@@ -34,22 +34,22 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """For failures at these times, whether each is followed by a restart."""
-    told = []
+    """Return, for failures at these times, whether each is followed by a restart."""
+    decisions = []
     for now in failures:
-        told.append(strategy.can_restart(now))
-        if told[-1]:
+        decisions.append(strategy.can_restart(now))
+        if decisions[-1]:
             strategy.restart(now)
-    return told
+    return decisions
 
 
 def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
-    """For failures at these times, the delay of each restart."""
-    told = []
+    """Return, for failures at these times, the delay of each restart."""
+    delays_ms = []
     for now in failures:
         strategy.restart(now)
-        told.append(strategy.backoff.delay_ms)
-    return told
+        delays_ms.append(strategy.backoff.delay_ms)
+    return delays_ms
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfigurat
     assert restart_strategy(configuration).allowance == allowance
 
 
-def test_without_a_number_of_attempts_restarts_are_unlimited() -> None:
+def test_restarts_are_unlimited_without_a_configured_number_of_attempts() -> None:
     strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=None))
 
     assert all(allowed(strategy, *range(1_000)))
@@ -78,15 +78,15 @@ def test_the_no_restart_strategy_allows_no_restart() -> None:
     assert allowed(restart_strategy(NoRestartStrategyConfiguration()), 0) == [False]
 
 
-def test_a_rate_allows_as_many_restarts_as_fit_into_its_interval() -> None:
+def test_a_failure_rate_allows_a_limited_number_of_restarts_per_interval() -> None:
     strategy = restart_strategy(RATE)
 
-    # At 100 the failure of time 0 is exactly as old as the interval, and still counts.
+    # At 100 the failure at time 0 is exactly as old as the interval, and still counts.
     assert allowed(strategy, 0, 50, 100, 101, 150, 151) == [True, True, False, True, False, True]
     assert strategy.backoff == RestartBackoff(delay_ms=7)
 
 
-def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time() -> None:
+def test_an_exponential_delay_is_limited_and_resets_after_a_quiet_time() -> None:
     strategy = restart_strategy(GROWING)
 
     assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]
@@ -133,7 +133,7 @@ def test_invalid_settings_are_refused_by_name() -> None:
         ({"jitter_factor": 1.5}, "jitter"),
     ],
 )
-def test_an_inconsistent_growing_delay_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
+def test_an_inconsistent_exponential_delay_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
     settings = {
         "initial_backoff_ms": 1,
         "max_backoff_ms": 350,

@@ -1,4 +1,4 @@
-"""Deployment descriptors with defaults."""
+"""Deployment descriptors with default values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCE = OperatorId("source")
 def descriptor(
     attempt: str, *, allocation: str = "a", job: str = "job-1", vertex_name: str = "Source: flights"
 ) -> TaskDeploymentDescriptor:
-    """An attempt of a source without consumers."""
+    """Return the descriptor of an attempt of a source without consumers."""
     operator = Operator(
         operator_id=SOURCE,
         ref=OperatorRef(uid="source", fingerprint=""),

@@ -24,7 +24,9 @@ def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> E
 def discovered_splits(
     names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None
 ) -> SplitsDiscovered:
-    """A discovery that starts at position `begun_at`; its own position is the names of all splits discovered so far."""
+    """Return a discovery that starts at position `begun_at`; its new position is the names of all splits discovered so
+    far.
+    """
     reached = begun_at + names if position is None else position
     return SplitsDiscovered(
         operator_id=SOURCE,
@@ -40,7 +42,7 @@ def request_splits(subtask: int, count: int = 1, attempt: int = 0) -> RequestSpl
 
 
 def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
-    """The assignment of splits. Without `numbers` the splits are named in assignment order, starting with `a`."""
+    """Return the assignment of splits. Without `numbers` splits are named in assignment order, starting with `a`."""
     return Tell(
         to=attempt_of(subtask, attempt),
         message=AddSplits(

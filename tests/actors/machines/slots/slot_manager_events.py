@@ -23,7 +23,7 @@ FIRST, SECOND, THIRD = (TaskManagerId(f"task-manager-{number}") for number in (1
 
 
 def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
-    """A report with one slot per holder: an allocation of job-1, or None for a free slot."""
+    """Return a report with one slot per holder: an allocation of job-1, or None for a free slot."""
     return SlotReport(
         slots=tuple(
             SlotStatus(
@@ -37,7 +37,9 @@ def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport
 
 
 def registration_of_slots(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
-    """A TaskManager with so many free slots, each with an equal share of its resources."""
+    """Return the registration of a TaskManager with this number of free slots, each with an equal share of its
+    resources.
+    """
     size = share_of(total, slots)
     free = tuple(SlotStatus(slot_id=slot_id(task_manager, index), resources=size) for index in range(slots))
     return registers(task_manager, SlotReport(slots=free, total=total))

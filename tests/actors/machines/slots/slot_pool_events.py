@@ -62,7 +62,7 @@ def timed_out(request: str) -> SlotRequestTimedOut:
 def wanted(
     request: str, *, held: str | None = None, resources: ResourceSpec = UNSPECIFIED, is_batch: bool = False
 ) -> SlotRequested:
-    """A request for the free slot `held`, or for a new slot, whose allocation is named `a-1`, `a-2`, ..."""
+    """Return a request for the free slot `held`, or for a new slot, whose allocation is named `a-1`, `a-2`, ..."""
     return SlotRequested(
         request_id=SlotRequestId(request),
         resources=resources,
@@ -81,7 +81,7 @@ def offered(
     first_index: int = 0,
     resources: ResourceSpec = UNSPECIFIED,
 ) -> OfferSlots:
-    """An offer of slots with the indexes `first_index`, `first_index` + 1, ..."""
+    """Return an offer of slots with the indexes `first_index`, `first_index` + 1, ..."""
     return OfferSlots(
         task_manager_id=task_manager,
         offers=tuple(
@@ -141,13 +141,13 @@ def loses(request: str | None, allocation: str, reason: str, task_manager: TaskM
 
 
 def pool() -> SlotPool:
-    """A pool that knows the ResourceManager and one TaskManager; its allocations are `a-1`, `a-2`, ..."""
+    """Return a pool that knows the ResourceManager and one TaskManager; its allocations are `a-1`, `a-2`, ..."""
     slots = SlotPool("a", JOB, JOB_MASTER)
     feed(slots, ResourceManagerConnected(), connected(FIRST))
     return slots
 
 
 def free_slots(slots: SlotPool, *task_managers: TaskManagerId) -> tuple[AllocationId, ...]:
-    """The free slots of these TaskManagers, by default of `FIRST`."""
+    """Return the free slots of these TaskManagers, by default of `FIRST`."""
     held = (each for name in task_managers or (FIRST,) for each in slots.report(name).values())
     return tuple(filter(slots.is_free, held))

@@ -1,4 +1,4 @@
-"""Dynamic slots are cut from the free resources of a TaskManager, and removed when they become free."""
+"""Dynamic slots are allocated from the free resources of a TaskManager, and removed when they become free."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_one(slots: int = 2) -> SlotManager:
 # At the ResourceManager
 
 
-def test_a_request_of_a_declared_size_gets_a_slot_of_that_size() -> None:
+def test_a_request_with_declared_resources_gets_a_slot_of_that_size() -> None:
     slots = with_one()
 
     effects = feed(slots, requested("a", resources=QUARTER))
@@ -76,7 +76,7 @@ def test_a_small_request_waits_while_default_slots_use_all_resources() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_a_freed_dynamic_slot_disappears_and_returns_its_resources() -> None:
+def test_a_freed_dynamic_slot_is_removed_and_returns_its_resources() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), requested("b"))
 
@@ -86,7 +86,7 @@ def test_a_freed_dynamic_slot_disappears_and_returns_its_resources() -> None:
     assert slots.slot_states.keys() == {slot_id(FIRST, 0)}
 
 
-def test_the_number_of_a_cut_slot_is_not_given_again() -> None:
+def test_the_index_of_a_dynamic_slot_is_not_reused() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), freed(FIRST, 1, "a"))
 
@@ -95,7 +95,7 @@ def test_the_number_of_a_cut_slot_is_not_given_again() -> None:
     assert effects == [gives(FIRST, 2, "b", cut=QUARTER)]
 
 
-def test_unspecified_resources_of_a_request_are_those_of_a_default_slot() -> None:
+def test_unspecified_resources_of_a_request_default_to_those_of_a_default_slot() -> None:
     slots = with_one(slots=2)
 
     effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=100)))
@@ -103,7 +103,7 @@ def test_unspecified_resources_of_a_request_are_those_of_a_default_slot() -> Non
     assert effects == [gives(FIRST, 2, "a", cut=ResourceSpec(cpu_millis=100, heap_mib=500))]
 
 
-def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -> None:
+def test_a_dynamic_slot_is_allocated_on_the_fullest_task_manager_with_room() -> None:
     slots = manager()
     feed(
         slots,
@@ -117,7 +117,7 @@ def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -
     assert effects == [gives(FIRST, 3, "b", cut=QUARTER), gives(SECOND, 2, "c", cut=TOTAL)]
 
 
-def test_a_task_manager_without_declared_resources_cuts_no_slots() -> None:
+def test_a_task_manager_without_declared_resources_has_no_dynamic_slots() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None))
 
@@ -136,7 +136,7 @@ def test_a_dynamic_slot_missing_from_the_report_is_removed() -> None:
     assert slots.usage(FIRST) == Usage(slots=1, free=1, total=TOTAL, remaining=TOTAL)
 
 
-def test_a_successor_finds_the_slots_that_were_cut() -> None:
+def test_a_new_resource_manager_recovers_dynamic_slots_from_reports() -> None:
     slots = manager()
     own = SlotStatus(slot_id=slot_id(FIRST, 0), resources=TOTAL)
     cut = SlotStatus(
@@ -154,7 +154,7 @@ def test_a_successor_finds_the_slots_that_were_cut() -> None:
     assert feed(slots, requested("b", resources=HALF)) == [gives(FIRST, 5, "b", cut=HALF)]
 
 
-def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> None:
+def test_a_request_larger_than_any_task_manager_is_refused_with_both_sizes() -> None:
     slots = with_one()
     feed(slots, StartUpPeriodElapsed())
 
@@ -188,7 +188,7 @@ def test_waiting_requests_are_served_by_a_new_task_manager() -> None:
 # At the TaskManager
 
 
-def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
+def test_a_dynamic_slot_is_offered_and_reported_with_its_size() -> None:
     held = at_table.slot_table(total=TOTAL)
 
     effects = at_table.effects_besides_timers(

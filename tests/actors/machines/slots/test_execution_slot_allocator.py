@@ -1,4 +1,4 @@
-"""Allocates slots for attempts: a restarted attempt gets its former slot, and attempts share slots if they may."""
+"""Slots are allocated for attempts: a restarted attempt gets its former slot, and attempts share slots if allowed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """An allocator whose pool has these free slots of one TaskManager."""
+    """Return an allocator whose pool has these free slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots
@@ -47,7 +47,7 @@ def places(effects: Sequence[object]) -> dict[str, str]:
     }
 
 
-def test_subtasks_of_different_vertices_share_a_slot_and_of_one_vertex_do_not() -> None:
+def test_only_subtasks_of_different_vertices_share_a_slot() -> None:
     slots = allocator("x", "y")
 
     effects = feed(slots, wished(wish("a", 0), wish("a", 1), wish("b", 0), wish("b", 1)))
@@ -64,7 +64,7 @@ def test_a_consumer_shares_its_producers_slot_before_others() -> None:
     assert places(effects) == {"b_0_0": "y", "b_1_0": "x"}
 
 
-def test_a_restarted_region_returns_to_its_own_slots() -> None:
+def test_a_restarted_region_returns_to_its_former_slots() -> None:
     slots = allocator("x", "y")
     feed(slots, wished(wish("a", 0), wish("a", 1)), returned("a_0_0"), returned("a_1_0"))
 
@@ -75,7 +75,7 @@ def test_a_restarted_region_returns_to_its_own_slots() -> None:
     assert places(first) == {"a_0_1": "x"}
 
 
-def test_the_slot_of_a_restarting_region_is_not_given_to_another() -> None:
+def test_the_slots_of_a_restarting_region_are_not_given_to_another() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 
@@ -94,7 +94,7 @@ def test_a_new_vertex_shares_a_slot_reserved_for_another_vertex() -> None:
     assert places(effects) == {"a_0_1": "x", "b_0_1": "x"}
 
 
-def test_tasks_of_a_batch_job_hold_no_slot_that_others_need() -> None:
+def test_idle_slots_of_a_batch_job_are_not_reserved() -> None:
     slots = allocator("x", batch=True)
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 
@@ -103,7 +103,7 @@ def test_tasks_of_a_batch_job_hold_no_slot_that_others_need() -> None:
     assert places(effects) == {"a_1_0": "x"}
 
 
-def test_the_loss_of_a_task_manager_is_the_loss_of_all_attempts_there() -> None:
+def test_the_loss_of_a_task_manager_loses_all_its_attempts() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0), wish("b", 0)))
 
@@ -114,7 +114,7 @@ def test_the_loss_of_a_task_manager_is_the_loss_of_all_attempts_there() -> None:
     assert effects == [SlotsLost(attempts=attempts, cause=cause, task_manager_id=FIRST)]
 
 
-def test_one_slot_is_asked_for_by_all_that_will_share_it() -> None:
+def test_attempts_that_share_a_slot_request_it_once() -> None:
     slots = allocator()
 
     feed(slots, wished(wish("a", 0), wish("b", 0), wish("b", 1)))

@@ -1,4 +1,4 @@
-"""An unspecified resource has no requirement and no limit; specified ones are compared one by one."""
+"""An unspecified resource is neither required nor limited. Specified resources are compared one by one."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def test_a_slot_serves_requests_within_its_resources(
     assert fits(required, slot) == is_enough
 
 
-def test_slots_of_equal_share_never_have_more_than_there_is() -> None:
+def test_equal_shares_of_slots_never_exceed_the_total() -> None:
     share = share_of(ResourceSpec(cpu_millis=1_000, heap_mib=100), 3)
 
     assert share == ResourceSpec(cpu_millis=333, heap_mib=33)
 
 
-def test_a_dynamic_slot_has_defaults_for_unspecified_resources() -> None:
+def test_unspecified_resources_of_a_dynamic_slot_have_defaults() -> None:
     assert cut_for(ResourceSpec(cpu_millis=250), HALF) == ResourceSpec(cpu_millis=250, heap_mib=512, managed_mib=64)
 
 
-def test_resources_are_described_in_words() -> None:
+def test_resources_are_described_as_text() -> None:
     assert resources_text(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
     assert resources_text(UNSPECIFIED) == "no declared resources"
 
@@ -80,7 +80,7 @@ def test_an_undeclared_resource_is_unlimited() -> None:
         ([(total_of([WHOLE, HALF]), 1)], 0),
     ],
 )
-def test_slots_are_packed_into_as_few_task_managers_as_there_is_room_in(
+def test_slots_are_packed_into_as_few_task_managers_as_possible(
     sizes: list[tuple[ResourceSpec, int]], needed: int
 ) -> None:
     assert task_managers_needed(sizes, WHOLE) == needed

@@ -41,7 +41,7 @@ from tests.actors.machines.slots.slot_manager_events import (
 )
 
 
-def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
+def test_the_configured_number_of_task_managers_is_started_with_numbered_names() -> None:
     slots = SlotManager(WorkerCounts(configured=2))
 
     effects = feed(slots, ResourceManagerStarted())
@@ -66,7 +66,7 @@ def test_a_task_manager_that_ended_before_registering_is_replaced_after_a_delay(
     assert effects == [StartTaskManager(task_manager=SECOND, delay_ms=START_RETRY_MS)]
 
 
-def test_a_loss_is_answered_once() -> None:
+def test_the_loss_of_a_task_manager_is_handled_once() -> None:
     slots = manager(task_managers=1)
     feed(slots, registered(FIRST, None), gone(FIRST))
 
@@ -75,7 +75,7 @@ def test_a_loss_is_answered_once() -> None:
     assert effects == [Ignore(reason="task-manager-1 is not known")]
 
 
-def test_an_abandoned_task_manager_is_refused_when_it_returns() -> None:
+def test_a_task_manager_given_up_is_refused_when_it_returns() -> None:
     slots = manager(task_managers=1)
     feed(slots, registered(FIRST, None), gone(FIRST))
 
@@ -113,7 +113,7 @@ def test_a_confirmed_slot_is_allocated() -> None:
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
 
 
-def test_a_request_waits_for_a_slot() -> None:
+def test_a_request_without_a_free_slot_waits() -> None:
     slots = manager()
 
     before = feed(slots, requested("a"))
@@ -123,7 +123,7 @@ def test_a_request_waits_for_a_slot() -> None:
     assert after == [AcceptTaskManager(task_manager=FIRST), gives(FIRST, 0, "a")]
 
 
-def test_waiting_requests_are_served_in_their_order() -> None:
+def test_waiting_requests_are_served_in_order() -> None:
     slots = manager()
     feed(slots, requested("a"), requested("b"), requested("c"))
 
@@ -133,7 +133,7 @@ def test_waiting_requests_are_served_in_their_order() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_slots_are_taken_evenly_from_the_task_managers_in_the_order_of_their_registration() -> None:
+def test_slots_are_allocated_evenly_in_the_order_of_registration() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), registered(SECOND, None, None))
 
@@ -151,7 +151,7 @@ def test_a_task_manager_with_more_slots_serves_more_requests() -> None:
     assert effects == [gives(FIRST, 0, "a"), gives(FIRST, 1, "b"), gives(FIRST, 2, "c")]
 
 
-def test_a_request_is_made_once() -> None:
+def test_a_duplicate_request_is_ignored() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
@@ -162,7 +162,7 @@ def test_a_request_is_made_once() -> None:
     assert while_pending == while_allocated == [Ignore(reason="a was requested before")]
 
 
-def test_an_allocation_id_may_be_used_again_when_its_slot_is_free() -> None:
+def test_an_allocation_id_may_be_reused_after_its_slot_is_freed() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), freed(FIRST, 0, "a"))
 
@@ -171,7 +171,7 @@ def test_an_allocation_id_may_be_used_again_when_its_slot_is_free() -> None:
     assert effects == [gives(FIRST, 0, "a", job="job-2")]
 
 
-def test_a_freed_slot_goes_to_the_next_request() -> None:
+def test_a_freed_slot_is_allocated_to_the_next_request() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), requested("b"))
 
@@ -180,7 +180,7 @@ def test_a_freed_slot_goes_to_the_next_request() -> None:
     assert effects == [gives(FIRST, 0, "b")]
 
 
-def test_a_slot_is_freed_only_by_the_allocation_that_holds_it() -> None:
+def test_a_slot_is_freed_only_by_its_current_allocation() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "a"))
 
@@ -189,7 +189,7 @@ def test_a_slot_is_freed_only_by_the_allocation_that_holds_it() -> None:
     assert effects == [Ignore(reason="task-manager-1/0 is not held by b")]
 
 
-def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
+def test_a_cancelled_requests_pending_slot_is_given_to_the_next_request() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), requested("b"))
 
@@ -198,7 +198,7 @@ def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
     assert effects == [gives(FIRST, 0, "b")]
 
 
-def test_a_cancel_that_comes_too_late_finds_the_slot_with_the_cancelled_allocation() -> None:
+def test_a_late_cancellation_leaves_the_slot_allocated_until_freed() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
     feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")), requested("b"), requested("c"))
@@ -231,7 +231,7 @@ def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> N
     assert later == [gives(FIRST, 0, "a")]
 
 
-def test_a_refusal_that_names_the_holder_is_believed() -> None:
+def test_a_refusal_that_names_the_holder_marks_the_slot_as_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
@@ -241,7 +241,7 @@ def test_a_refusal_that_names_the_holder_is_believed() -> None:
     assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
 
 
-def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
+def test_a_refusal_that_names_another_request_fulfils_that_request() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), allocation_refused(FIRST, 0, "a"), requested("b"))
     assert slots.waiting_requests == ("b",)
@@ -254,7 +254,7 @@ def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
 
 
-def test_a_report_of_an_occupied_slot_moves_its_request_to_another() -> None:
+def test_a_request_pending_on_an_occupied_slot_moves_to_another() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
@@ -263,7 +263,7 @@ def test_a_report_of_an_occupied_slot_moves_its_request_to_another() -> None:
     assert effects == [gives(FIRST, 1, "a")]
 
 
-def test_a_report_sent_before_the_allocation_frees_no_slot() -> None:
+def test_a_report_sent_before_the_allocation_does_not_free_the_slot() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
@@ -273,7 +273,7 @@ def test_a_report_sent_before_the_allocation_frees_no_slot() -> None:
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
 
 
-def test_a_report_frees_slots_that_were_wrongly_believed_allocated() -> None:
+def test_a_report_frees_slots_wrongly_recorded_as_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "x"), requested("a"))
 
@@ -300,7 +300,7 @@ def test_the_loss_of_a_task_manager_fails_its_allocations() -> None:
     assert slots.slot_states == {}
 
 
-def test_the_requests_that_were_pending_at_a_lost_task_manager_come_first_elsewhere() -> None:
+def test_requests_pending_on_a_lost_task_manager_are_served_first() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), *(requested(allocation) for allocation in "abc"))
     feed(slots, gone(FIRST))
@@ -310,7 +310,7 @@ def test_the_requests_that_were_pending_at_a_lost_task_manager_come_first_elsewh
     assert effects[1:] == [gives(SECOND, 0, "a"), gives(SECOND, 1, "b")]
 
 
-def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
+def test_requests_of_a_disconnected_job_are_removed() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), requested("b"), requested("c", job="job-2"))
 
@@ -322,7 +322,7 @@ def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
 # TaskManagers on demand
 
 
-def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() -> None:
+def test_task_managers_are_started_for_waiting_requests_up_to_the_maximum() -> None:
     slots = SlotManager(WorkerCounts(configured=1, maximum=3, slots=2))
     feed(slots, ResourceManagerStarted())
 
@@ -333,7 +333,7 @@ def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() ->
     assert more == [StartTaskManager(task_manager=SECOND), StartTaskManager(task_manager=THIRD)]
 
 
-def test_task_managers_beyond_the_configured_number_are_released_when_idle() -> None:
+def test_idle_task_managers_beyond_the_configured_number_are_released() -> None:
     slots = SlotManager(WorkerCounts(configured=1, maximum=2, idle_timeout_ms=50))
     feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
 
@@ -357,14 +357,14 @@ def test_requests_fail_if_task_managers_repeatedly_fail_to_start() -> None:
 
     effects = feed(slots, gone(THIRD))
 
-    told = [effect.message for effect in effects if isinstance(effect, Tell)]
-    failures = [message.allocation_id for message in told if isinstance(message, SlotRequestFailed)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    failures = [message.allocation_id for message in messages if isinstance(message, SlotRequestFailed)]
     pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
     assert failures == ["a"]
     assert pauses == [4 * START_RETRY_MS]
 
 
-def test_another_instance_of_a_lost_task_manager_is_accepted() -> None:
+def test_a_new_instance_of_a_lost_task_manager_is_accepted() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), gone(FIRST))
 

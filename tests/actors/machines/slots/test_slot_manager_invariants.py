@@ -1,4 +1,4 @@
-"""The SlotManager's view is correct after any order of actions of TaskManagers and JobMasters."""
+"""The SlotManager's state is correct after any order of actions of TaskManagers and JobMasters."""
 
 from __future__ import annotations
 

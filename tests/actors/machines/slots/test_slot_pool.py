@@ -1,4 +1,4 @@
-"""A job's slots: free slots are used first, offers are idempotent, and all slots are returned at the end."""
+"""A job's slots: free slots are used first, offers are idempotent, and all slots are returned at the end of the job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.actors.machines.slots.slot_pool_events import (
 )
 
 
-def test_a_request_asks_the_resource_manager() -> None:
+def test_a_request_without_a_free_slot_is_sent_to_the_resource_manager() -> None:
     slots = pool()
 
     effects = feed(slots, wanted("r1"))
@@ -49,7 +49,7 @@ def test_a_request_asks_the_resource_manager() -> None:
     assert effects == [starts_timer("r1"), request_slot("a-1")]
 
 
-def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
+def test_an_offered_slot_serves_the_request_that_it_was_allocated_for() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"))
 
@@ -58,7 +58,7 @@ def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
     assert effects == [answered("a-2"), cancels_timer("r2"), assigned("r2", "a-2")]
 
 
-def test_the_same_offer_is_accepted_again_and_changes_nothing() -> None:
+def test_a_repeated_offer_is_accepted_without_effect() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -67,7 +67,7 @@ def test_the_same_offer_is_accepted_again_and_changes_nothing() -> None:
     assert effects == [answered("a-1")]
 
 
-def test_one_allocation_is_not_accepted_in_two_slots() -> None:
+def test_an_allocation_is_not_accepted_in_two_slots() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -85,7 +85,7 @@ def test_slots_of_an_unknown_task_manager_are_refused() -> None:
     assert effects == [Ignore(reason="task-manager-2 is not connected")]
 
 
-def test_a_spare_slot_stays_and_serves_the_request_that_chooses_it() -> None:
+def test_an_unrequested_slot_stays_free_until_a_request_selects_it() -> None:
     slots = pool()
     feed(slots, offered("spare"))
 
@@ -103,7 +103,7 @@ def test_a_returned_slot_is_reused_without_a_new_request() -> None:
     assert effects == [assigned("r2", "a-1")]
 
 
-def test_a_returned_slot_goes_to_the_longest_waiting_request_whose_own_is_withdrawn() -> None:
+def test_a_returned_slot_serves_the_longest_waiting_request_and_withdraws_its_allocation() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), wanted("r3"))
 
@@ -112,7 +112,7 @@ def test_a_returned_slot_goes_to_the_longest_waiting_request_whose_own_is_withdr
     assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-def test_a_request_that_is_returned_before_it_is_served_is_withdrawn() -> None:
+def test_a_request_cancelled_before_it_is_served_is_withdrawn() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
@@ -121,7 +121,7 @@ def test_a_request_that_is_returned_before_it_is_served_is_withdrawn() -> None:
     assert effects == [cancels_timer("r1"), withdraws("a-1")]
 
 
-def test_the_slot_of_a_withdrawn_request_serves_another_one() -> None:
+def test_the_slot_of_a_withdrawn_request_serves_another_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), returned("r1"))
 
@@ -140,7 +140,7 @@ def test_a_slot_returned_twice_is_freed_once() -> None:
     assert free_slots(slots) == ("a-1",)
 
 
-def test_a_request_is_made_once() -> None:
+def test_a_duplicate_request_to_the_pool_is_ignored() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
@@ -159,7 +159,7 @@ def test_requests_wait_for_a_resource_manager() -> None:
     assert after == [request_slot("a-1"), request_slot("a-2")]
 
 
-def test_a_new_resource_manager_is_asked_for_the_missing_slots() -> None:
+def test_a_new_resource_manager_gets_the_unfulfilled_requests() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"), ResourceManagerDisconnected())
 
@@ -168,7 +168,7 @@ def test_a_new_resource_manager_is_asked_for_the_missing_slots() -> None:
     assert effects == [request_slot("a-2")]
 
 
-def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
+def test_a_request_that_times_out_is_rejected_and_withdrawn() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
@@ -200,7 +200,7 @@ def test_a_timeout_after_the_slot_has_arrived_is_ignored() -> None:
     assert effects == [Ignore(reason="r1 does not wait")]
 
 
-def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
+def test_a_failed_allocation_rejects_its_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
@@ -213,7 +213,7 @@ def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
     ]
 
 
-def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
+def test_a_failed_allocation_removes_its_fulfilled_slot() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -232,7 +232,7 @@ def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
     assert effects == [Ignore(reason="a-1 is neither held nor requested")]
 
 
-def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
+def test_a_lost_task_manager_loses_its_slots_and_no_others() -> None:
     slots = pool()
     feed(slots, connected(SECOND))
     feed(slots, wanted("r1"), wanted("r2"), wanted("r3"))
@@ -244,7 +244,7 @@ def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
     assert slots.report(SECOND) == {"task-manager-2/0": "a-2"}
 
 
-def test_the_loss_of_a_task_manager_is_answered_once() -> None:
+def test_the_loss_of_a_task_manager_is_reported_once() -> None:
     slots = pool()
     loss = lost(FIRST)
     feed(slots, wanted("r1"), offered("a-1"), loss)
@@ -254,7 +254,7 @@ def test_the_loss_of_a_task_manager_is_answered_once() -> None:
     assert effects == [Ignore(reason="task-manager-1 is not connected")]
 
 
-def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
+def test_a_job_restarting_after_a_loss_requests_only_lost_slots() -> None:
     slots = pool()
     feed(slots, connected(SECOND), wanted("r1"), wanted("r2"))
     feed(slots, offered("a-1"), offered("a-2", task_manager=SECOND))
@@ -269,7 +269,7 @@ def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     ]
 
 
-def test_a_slot_idle_for_long_is_returned() -> None:
+def test_a_slot_that_is_idle_for_long_is_returned() -> None:
     slots = pool()
     feed(slots, offered("a-1"), now=0)
 
@@ -281,7 +281,7 @@ def test_a_slot_idle_for_long_is_returned() -> None:
     assert free_slots(slots) == ()
 
 
-def test_a_slot_in_use_never_counts_as_idle() -> None:
+def test_a_slot_in_use_is_never_idle() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -299,7 +299,7 @@ def test_all_slots_are_returned_at_the_end_of_the_job() -> None:
     assert effects == [cancels_timer("r3"), withdraws("a-2"), frees("a-1"), frees("spare")]
 
 
-def test_after_the_end_no_slot_is_taken() -> None:
+def test_a_closed_slot_pool_accepts_no_slots() -> None:
     slots = pool()
     feed(slots, PoolClosed())
 

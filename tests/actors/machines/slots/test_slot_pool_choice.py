@@ -1,4 +1,4 @@
-"""The slot pool selects a request for an offered slot: by reservation, by size, and waiting batch requests."""
+"""The slot pool selects a request for an offered slot by reservation and by size, and lets batch requests wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.actors.machines.slots.slot_pool_events import (
     withdraws,
 )
 
-# Slots that are reserved for restarted attempts
+# Slots reserved for restarted attempts
 
 
 def test_a_reserved_slot_serves_only_a_request_that_names_it() -> None:
@@ -51,7 +51,7 @@ def test_a_slot_that_is_no_longer_reserved_serves_waiting_requests() -> None:
     assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-# Offers of a slot that is known under another allocation
+# Offers of a slot that is known under a different allocation
 
 
 def test_a_slot_offered_again_replaces_its_earlier_allocation() -> None:
@@ -69,7 +69,7 @@ def test_a_slot_offered_again_replaces_its_earlier_allocation() -> None:
 SMALL, LARGE = ResourceSpec(cpu_millis=500, heap_mib=512), ResourceSpec(cpu_millis=1_000, heap_mib=1_024)
 
 
-def test_a_returned_slot_skips_a_request_that_needs_a_larger_one() -> None:
+def test_a_returned_slot_skips_requests_that_need_a_larger_slot() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE), wanted("r3", resources=SMALL))
@@ -80,7 +80,7 @@ def test_a_returned_slot_skips_a_request_that_needs_a_larger_one() -> None:
     assert slots.pending_requests == ("r2",)
 
 
-def test_the_free_slot_of_the_task_manager_that_is_used_least_is_chosen() -> None:
+def test_the_free_slot_of_the_least_used_task_manager_is_selected() -> None:
     slots = pool()
     feed(slots, connected(SECOND))
     feed(slots, offered("x", "y"), offered("z", "u", task_manager=SECOND), wanted("r1", held="x"))
@@ -93,7 +93,7 @@ def test_the_free_slot_of_the_task_manager_that_is_used_least_is_chosen() -> Non
 # Batch requests
 
 
-def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
+def test_a_batch_request_waits_for_a_slot_in_use_without_a_timeout() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=LARGE), offered("a-1", resources=LARGE))
 
@@ -106,7 +106,7 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     assert checked == []
 
 
-def test_a_batch_request_fails_if_no_slot_can_serve_it_for_long() -> None:
+def test_a_batch_request_times_out_if_no_slot_can_serve_it() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE, is_batch=True), IdleSlotsDue())

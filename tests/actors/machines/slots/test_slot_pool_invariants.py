@@ -36,7 +36,7 @@ from tests.actors.machines.slots.slot_pool_events import (
 
 
 class SlotPoolLives(RuleBasedStateMachine):
-    """Requests are made and cancelled while TaskManagers offer slots and are lost."""
+    """Requests are created and cancelled while TaskManagers offer slots and are lost."""
 
     requests = st.sampled_from("rstu")
     task_managers = st.sampled_from([FIRST, SECOND])
@@ -96,7 +96,7 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
     def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
-        # A slot for an earlier allocation, or for one that the pool does not know.
+        # A slot for an earlier allocation, or for an allocation that the pool does not know.
         allocation = f"a-{number}" if number <= self.made else f"stray{number}"
         self.feed(offered(allocation, task_manager=task_manager, first_index=index))
 

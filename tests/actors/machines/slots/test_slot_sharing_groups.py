@@ -18,7 +18,7 @@ def batch_graph(*vertices: JobVertex) -> JobGraph:
     return replace(graph_of(*vertices), job_type=JobType.BATCH)
 
 
-def test_a_stream_needs_slots_for_all_of_its_tasks() -> None:
+def test_a_streaming_job_needs_slots_for_all_its_tasks() -> None:
     assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink_vertex("sink", 2))) == 3
     assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink_vertex("sink", 2, group="own"))) == 5
 

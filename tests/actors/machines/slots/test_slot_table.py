@@ -1,4 +1,4 @@
-"""A TaskManager's slots: allocated once, offered in one message at a time, and free after their last task."""
+"""A TaskManager's slots: each is allocated once, offered in one message at a time, and free after its last task."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_slot_for_a_connected_job_is_offered_at_once() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1), number=2)]
 
 
-def test_slots_allocated_during_an_offer_are_offered_after_its_answer() -> None:
+def test_slots_allocated_during_an_offer_are_offered_after_its_reply() -> None:
     held = slot_table(slots=3)
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0))
 
@@ -72,7 +72,7 @@ def test_slots_offered_but_not_accepted_are_free_again() -> None:
     assert held.slot_states == {slot(0): TaskSlotState.FREE, slot(1): TaskSlotState.ACTIVE}
 
 
-def test_an_answer_counts_once() -> None:
+def test_a_duplicate_reply_to_an_offer_is_ignored() -> None:
     held = active("a")
 
     effects = effects_besides_timers(held, answered())
@@ -80,7 +80,7 @@ def test_an_answer_counts_once() -> None:
     assert effects == [Ignore(reason="job-1 has no offer 1 to answer")]
 
 
-def test_the_same_allocation_is_given_the_same_slot_again() -> None:
+def test_a_repeated_allocation_gets_the_same_slot() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a"))
 
@@ -90,7 +90,7 @@ def test_the_same_allocation_is_given_the_same_slot_again() -> None:
     assert held.slot_states[slot(1)] is TaskSlotState.FREE
 
 
-def test_a_slot_that_is_held_is_refused_and_the_holder_named() -> None:
+def test_an_occupied_slot_is_refused_with_its_holder() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a"))
 
@@ -99,7 +99,7 @@ def test_a_slot_that_is_held_is_refused_and_the_holder_named() -> None:
     assert effects == [refuses("b", by="a")]
 
 
-def test_an_allocation_gets_no_second_slot() -> None:
+def test_an_allocation_gets_only_one_slot() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a", index=0))
 
@@ -108,7 +108,7 @@ def test_an_allocation_gets_no_second_slot() -> None:
     assert effects == [refuses("a", index=1)]
 
 
-def test_a_slot_that_does_not_exist_is_refused() -> None:
+def test_a_nonexistent_slot_is_refused() -> None:
     held = slot_table(slots=1)
 
     effects = effects_besides_timers(held, requested("a", index=7))
@@ -126,7 +126,7 @@ def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged() -> None:
     assert held.slot_states[slot(0)] is TaskSlotState.ACTIVE
 
 
-def test_tasks_share_a_slot() -> None:
+def test_tasks_can_share_a_slot() -> None:
     held = active("a")
 
     effects = effects_besides_timers(held, submitted("x", "a"), submitted("y", "a"))
@@ -134,7 +134,7 @@ def test_tasks_share_a_slot() -> None:
     assert [type(effect) for effect in effects] == [RunTask, RunTask]
 
 
-def test_a_task_is_run_once() -> None:
+def test_a_task_is_started_only_once() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 
@@ -174,7 +174,7 @@ def test_a_slot_outlives_its_tasks_until_the_job_master_frees_it() -> None:
     assert after_the_job_master == [announces("a")]
 
 
-def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> None:
+def test_a_freed_slot_stops_its_tasks_and_is_free_after_the_last() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), submitted("y", "a"))
 
@@ -187,7 +187,7 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
     assert last == [announces("a")]
 
 
-def test_a_slot_being_released_takes_no_task_and_no_allocation() -> None:
+def test_a_slot_being_released_accepts_no_task_and_no_allocation() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), free("a"))
 
@@ -200,7 +200,7 @@ def test_a_slot_being_released_takes_no_task_and_no_allocation() -> None:
     ]
 
 
-def test_freeing_twice_is_freeing_once() -> None:
+def test_freeing_a_slot_twice_is_idempotent() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), free("a"))
 
@@ -212,7 +212,7 @@ def test_freeing_twice_is_freeing_once() -> None:
     assert afterwards == [Ignore(reason="a holds no slot here")]
 
 
-def test_a_slot_freed_while_it_is_offered_is_not_active_afterwards() -> None:
+def test_a_slot_freed_while_it_is_offered_does_not_become_active() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a"), JobConnected(job_id=JOB), free("a"))
 

@@ -1,4 +1,6 @@
-"""A TaskManager's slots if JobMasters are lost, replaced, unresponsive or disagree, and at its end."""
+"""A TaskManager's slots when JobMasters are lost, replaced, unresponsive or inconsistent, and when the TaskManager
+ends.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from tests.actors.machines.slots.slot_table_events import (
 )
 
 
-def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
+def test_a_lost_job_master_loses_its_slots_and_no_others() -> None:
     held = slot_table(slots=3)
     effects_besides_timers(
         held, requested("a", 0), requested("b", 1), requested("c", 2, job=OTHER_JOB), submitted("x", "a")
@@ -54,7 +56,7 @@ def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
     }
 
 
-def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
+def test_a_new_job_master_is_offered_only_its_own_slots() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), JobDisconnected(job_id=JOB), JobConnected(job_id=JOB))
 
@@ -63,7 +65,7 @@ def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
 
 
-def test_the_report_lists_the_holders() -> None:
+def test_the_slot_report_lists_the_holders() -> None:
     held = slot_table()
 
     before = held.report()
@@ -77,7 +79,7 @@ def test_the_report_lists_the_holders() -> None:
     )
 
 
-# Offers and slots without an answer
+# Unanswered offers
 
 
 def test_an_unanswered_offer_is_repeated() -> None:
@@ -113,7 +115,7 @@ def test_a_slot_that_no_job_master_accepts_is_freed() -> None:
     assert effects == [cancelled, announces("a")]
 
 
-def test_an_accepted_slot_no_longer_waits() -> None:
+def test_an_accepted_slot_has_no_timeout() -> None:
     held = slot_table()
     feed(held, requested("a"), JobConnected(job_id=JOB))
 
@@ -139,7 +141,7 @@ def test_both_sides_drop_allocations_unknown_to_the_other() -> None:
     assert effects == [failed, announces("only-here", index=1)]
 
 
-def test_a_slot_with_an_unanswered_offer_may_be_unknown_to_the_job_master() -> None:
+def test_an_offered_slot_may_be_unknown_to_the_job_master() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a"))
 
@@ -148,7 +150,7 @@ def test_a_slot_with_an_unanswered_offer_may_be_unknown_to_the_job_master() -> N
     assert effects == []
 
 
-def test_a_silent_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> None:
+def test_an_unresponsive_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> None:
     held = active("a")
     effects_besides_timers(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
 
@@ -159,10 +161,10 @@ def test_a_silent_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> No
     assert back == [offers(("b", 1), number=3)]
 
 
-# The end
+# Closing
 
 
-def test_a_closed_slot_table_waits_for_the_last_task_and_allocates_nothing() -> None:
+def test_a_closed_slot_table_waits_for_the_last_task() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 

@@ -1,4 +1,4 @@
-"""The times at which splits are discovered, and the part of the discovery state that a checkpoint contains."""
+"""The times at which splits are discovered, and the discovery state that a checkpoint contains."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INTERVAL_MS = 1_000
 
 
 def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
-    """A discovery that started at position `begun_at`, the names discovered before."""
+    """Return a discovery that started at position `begun_at`, the names discovered before."""
     discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
@@ -76,7 +76,7 @@ class Coordinated:
         return effects
 
 
-def test_every_source_is_discovered_when_the_readers_begin() -> None:
+def test_every_source_is_discovered_when_its_readers_start() -> None:
     coordinated = Coordinated("left", "right")
 
     effects = coordinated.tell(SourcesReset())
@@ -93,7 +93,7 @@ def test_discovery_is_repeated_until_a_source_is_finished() -> None:
     assert coordinated.tell(discovered_files("b", begun_at="a", finished=True)) == []
 
 
-def test_external_data_retained_for_a_source_is_from_its_last_discovery() -> None:
+def test_the_retained_external_position_is_from_the_last_discovery() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
     before = coordinated.coordinator.retained
@@ -102,7 +102,7 @@ def test_external_data_retained_for_a_source_is_from_its_last_discovery() -> Non
     assert (before, coordinated.coordinator.retained) == ((), ("12 MB of a log",))
 
 
-def test_the_next_discovery_of_more_splits_begins_when_few_are_left() -> None:
+def test_the_next_discovery_starts_when_few_splits_are_left() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     names = "".join(chr(number) for number in range(0x100, 0x100 + FEW_SPLITS))
@@ -116,7 +116,7 @@ def test_the_next_discovery_of_more_splits_begins_when_few_are_left() -> None:
     assert coordinated.tell(request_splits(1)) == [assigns(1, names[1], 1)]
 
 
-def test_a_discovery_with_few_of_more_splits_is_followed_at_once() -> None:
+def test_a_discovery_of_few_splits_is_followed_by_another_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -137,7 +137,7 @@ def test_a_missing_location_is_reported_once_until_it_has_existed() -> None:
     assert effects == [[warned, later()], [later()], [later()], [warned, later()]]
 
 
-def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_brings() -> None:
+def test_unassigned_files_include_those_of_the_next_discovery() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     batches = tuple(
@@ -154,14 +154,14 @@ def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_
     assert coordinated.coordinator.files_unassigned(JobVertexId("another")) == 0
 
 
-def test_a_restart_begins_no_second_concurrent_discovery() -> None:
+def test_a_restart_does_not_start_a_concurrent_discovery() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(SourcesReset()) == []
 
 
-def test_a_discovery_begun_before_a_restart_is_followed_by_another() -> None:
+def test_a_discovery_started_before_a_restart_is_followed_by_another() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -182,7 +182,7 @@ def test_a_restart_starts_a_discovery_at_once() -> None:
     assert coordinated.tell(SourcesReset()) == [discover()]
 
 
-def test_a_change_during_a_discovery_triggers_the_next_one() -> None:
+def test_a_change_during_a_discovery_triggers_another_discovery() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -191,7 +191,7 @@ def test_a_change_during_a_discovery_triggers_the_next_one() -> None:
     assert coordinated.tell(discovered_files("b", begun_at="a")) == [later()]
 
 
-def test_a_discovery_is_reported_once() -> None:
+def test_a_discovery_is_reported_only_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -201,7 +201,7 @@ def test_a_discovery_is_reported_once() -> None:
     assert ignored == Ignore(reason="no discovery of this source's splits is under way")
 
 
-def test_a_failed_discovery_is_repeated_when_new_readers_begin() -> None:
+def test_a_failed_discovery_is_repeated_when_new_readers_start() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -223,7 +223,7 @@ def test_readers_get_discovered_splits_and_are_notified_of_the_end() -> None:
     ]
 
 
-def test_a_reader_gets_no_splits_until_it_has_settled_a_snapshot() -> None:
+def test_a_reader_gets_no_splits_between_a_snapshot_and_its_acknowledgement() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -234,7 +234,7 @@ def test_a_reader_gets_no_splits_until_it_has_settled_a_snapshot() -> None:
     assert coordinated.tell(settled(0, 1)) == [assigns(0, "a")]
 
 
-def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
+def test_an_aborted_checkpoint_does_not_block_a_reader() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -244,7 +244,7 @@ def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
     assert coordinated.tell(checkpoint_aborted(1)) == [assigns(0, "a")]
 
 
-def test_a_task_that_is_not_a_source_settles_no_splits() -> None:
+def test_the_acknowledgement_of_a_task_without_a_source_is_ignored() -> None:
     coordinated = Coordinated()
 
     effects = coordinated.tell(settled(0, 1, JobVertexId("sink")))
@@ -252,7 +252,7 @@ def test_a_task_that_is_not_a_source_settles_no_splits() -> None:
     assert not any(isinstance(effect, Tell) for effect in effects)
 
 
-def test_splits_assigned_after_the_checkpoint_are_assigned_again() -> None:
+def test_splits_assigned_after_the_checkpoint_are_reassigned_after_a_restore() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -270,7 +270,7 @@ def test_splits_assigned_after_the_checkpoint_are_assigned_again() -> None:
     assert coordinated.tell(request_splits(1)) == [assigns(1, "b", 1)]
 
 
-def test_a_single_restarted_subtask_resumes_from_the_completed_checkpoint() -> None:
+def test_a_restarted_subtask_resumes_from_the_completed_checkpoint() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("abc", finished=True))
@@ -288,7 +288,7 @@ def test_a_single_restarted_subtask_resumes_from_the_completed_checkpoint() -> N
     assert coordinated.tell(request_splits(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 
-def test_messages_about_an_unknown_source_change_nothing() -> None:
+def test_messages_about_an_unknown_source_are_ignored() -> None:
     coordinated = Coordinated("left", "right")
     nowhere = OperatorId("nowhere")
     foreign = replace(request_splits(0), attempt=attempt_of(0, vertex=JobVertexId("right")))
@@ -315,7 +315,7 @@ def test_invalid_coordinator_state_is_refused() -> None:
         coordinated.tell(SourcesReset(states=(OperatorCoordinatorState(operator_id=LEFT, data=b"garbage"),)))
 
 
-def test_every_source_has_its_own_part_of_a_snapshot() -> None:
+def test_a_snapshot_contains_the_state_of_each_source_separately() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
 

@@ -1,4 +1,4 @@
-"""A source's splits: each is assigned once, in order, and never while a snapshot is taken."""
+"""A source's splits: each split is assigned once, in order, and never while a snapshot is taken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.actors.machines.scheduling.splits import (
 )
 
 
-def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
+def test_splits_are_assigned_in_the_order_of_their_discovery() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"), discovered_splits("c", begun_at="ab"))
 
@@ -26,7 +26,7 @@ def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
     assert effects == [assigns(0, "ab"), assigns(1, "c")]
 
 
-def test_a_request_waits_for_splits_to_be_found() -> None:
+def test_a_request_waits_until_splits_are_discovered() -> None:
     source = enumerator()
 
     before = feed(source, request_splits(0))
@@ -36,7 +36,7 @@ def test_a_request_waits_for_splits_to_be_found() -> None:
     assert after == [assigns(0, "a")]
 
 
-def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
+def test_waiting_readers_are_served_in_turn_in_request_order() -> None:
     source = enumerator()
     feed(source, request_splits(1, 3), request_splits(0, 3))
 
@@ -45,7 +45,7 @@ def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
     assert effects == [assigns(1, "ace"), assigns(0, "bd")]
 
 
-def test_a_discovery_from_another_position_is_ignored() -> None:
+def test_a_discovery_from_an_outdated_position_is_ignored() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
 
@@ -66,7 +66,7 @@ def test_a_reader_is_notified_of_no_more_splits_when_all_are_assigned() -> None:
     assert effects == [assigns(0, "a"), no_more(1), no_more(0)]
 
 
-def test_the_last_splits_and_the_end_come_together() -> None:
+def test_the_last_splits_and_the_end_are_sent_together() -> None:
     source = enumerator()
     feed(source, discovered_splits("a", finished=True))
 
@@ -92,7 +92,7 @@ def test_no_reader_is_notified_of_the_end_while_more_splits_may_come() -> None:
     assert effects == []
 
 
-def test_a_reader_waits_after_a_snapshot_until_it_has_settled_the_checkpoint() -> None:
+def test_a_reader_waits_after_a_snapshot_until_it_has_acknowledged_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
     source.snapshot(1)
@@ -115,7 +115,7 @@ def test_a_reader_finished_before_a_snapshot_does_not_wait_after_its_restart() -
     assert effects == [no_more(0, attempt=1)]
 
 
-def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_its_barrier() -> None:
+def test_a_new_attempt_gets_no_splits_between_a_snapshot_and_its_barrier() -> None:
     source = enumerator()
     feed(source, attempt_ended(0), discovered_splits("a"))
     source.snapshot(1)
@@ -127,7 +127,7 @@ def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_i
     assert behind_it == [assigns(0, "a", attempt=1)]
 
 
-def test_an_attempt_outside_a_checkpoint_waits_until_it_has_ended() -> None:
+def test_an_attempt_outside_a_checkpoint_waits_until_it_ends() -> None:
     source = enumerator()
     feed(source, attempt_ended(0), discovered_splits("a"))
     source.snapshot(1)
@@ -151,7 +151,7 @@ def test_each_reader_waits_for_its_own_checkpoint() -> None:
     assert effects == [assigns(1, "a")]
 
 
-def test_the_end_of_the_splits_is_held_back_too() -> None:
+def test_the_notification_of_no_more_splits_also_waits_for_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("", finished=True))
     source.snapshot(1)
@@ -174,7 +174,7 @@ def test_an_aborted_checkpoint_releases_all_readers() -> None:
     assert effects == [assigns(0, "a"), assigns(1, "b")]
 
 
-def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
+def test_a_reader_waits_for_every_pending_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("a"))
     source.snapshot(1)
@@ -187,7 +187,7 @@ def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
     assert after_the_second == [assigns(0, "a")]
 
 
-def test_a_settled_checkpoint_settles_all_earlier_ones() -> None:
+def test_acknowledging_a_checkpoint_acknowledges_all_earlier_ones() -> None:
     source = enumerator()
     feed(source, discovered_splits("a"))
     source.snapshot(1)
@@ -198,7 +198,7 @@ def test_a_settled_checkpoint_settles_all_earlier_ones() -> None:
     assert effects == [assigns(0, "a")]
 
 
-def test_a_checkpoint_without_waiting_requests_answers_none() -> None:
+def test_the_end_of_a_checkpoint_without_waiting_requests_sends_no_splits() -> None:
     source = enumerator()
 
     effects = feed(source, settled(0, 7), checkpoint_aborted(7), checkpoint_completed(7))

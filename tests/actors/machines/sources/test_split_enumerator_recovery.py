@@ -1,4 +1,4 @@
-"""A source's splits after the failure of one or all readers: from any checkpoint each is read once."""
+"""A source's splits after the failure of one or all readers: from any checkpoint each split is read once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.actors.machines.scheduling.splits import (
 )
 
 
-def test_splits_assigned_after_the_snapshot_are_assigned_again_after_a_restore() -> None:
+def test_splits_assigned_after_the_snapshot_are_reassigned_after_a_restore() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc"), request_splits(0, 1))
     checkpoint = source.snapshot(1)
@@ -42,7 +42,7 @@ def test_splits_assigned_after_the_snapshot_are_assigned_again_after_a_restore()
     assert effects == [assigns(0, "bc")]
 
 
-def test_without_a_checkpoint_the_source_is_looked_at_from_its_beginning() -> None:
+def test_without_a_checkpoint_the_source_is_discovered_from_its_beginning() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc", finished=True), request_splits(0, 2), request_splits(1, 1))
 
@@ -65,7 +65,7 @@ def test_splits_discovered_after_the_snapshot_are_discovered_again() -> None:
     assert effects == [assigns(0, "a"), assigns(0, "bc"), no_more(0)]
 
 
-def test_another_job_master_resumes_from_the_checkpoint() -> None:
+def test_a_new_job_master_resumes_the_source_from_the_checkpoint() -> None:
     former = enumerator()
     feed(former, discovered_splits("abc", finished=True), request_splits(0, 1))
     checkpoint = former.snapshot(1)
@@ -79,7 +79,7 @@ def test_another_job_master_resumes_from_the_checkpoint() -> None:
     assert effects == [assigns(0, "bc"), no_more(0)]
 
 
-def test_the_state_does_not_grow_with_the_splits_read() -> None:
+def test_the_state_size_does_not_depend_on_the_number_of_splits_read() -> None:
     source = enumerator()
     sizes = []
 
@@ -96,7 +96,7 @@ def test_the_state_does_not_grow_with_the_splits_read() -> None:
     assert max(sizes) - min(sizes) < 10
 
 
-def test_state_that_names_its_splits_is_refused() -> None:
+def test_state_with_split_names_is_refused() -> None:
     source = enumerator()
 
     with pytest.raises(DecodeError, match="names its splits"):
@@ -112,7 +112,7 @@ def test_an_ended_attempt_gets_no_splits() -> None:
     assert effects == [Ignore(reason="attempt 0 of subtask 0 has ended"), assigns(1, "a")]
 
 
-def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
+def test_a_request_of_an_earlier_attempt_is_ignored() -> None:
     source = enumerator()
     feed(source, request_splits(0, attempt=2), discovered_splits("ab"))
 
@@ -125,7 +125,7 @@ def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
     ]
 
 
-def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None:
+def test_a_new_attempt_does_not_inherit_requests_of_the_previous_one() -> None:
     source = enumerator()
     feed(source, request_splits(0, 5), attempt_ended(0), request_splits(0, attempt=1))
 
@@ -134,7 +134,7 @@ def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None
     assert effects == [assigns(0, "a", attempt=1)]
 
 
-def test_a_single_restarted_subtask_returns_its_splits_since_the_checkpoint() -> None:
+def test_a_restarted_subtask_returns_its_splits_since_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("abcdef"), request_splits(0, 1), request_splits(1, 1))
     source.snapshot(1)
@@ -167,7 +167,7 @@ def test_returned_splits_of_a_subtask_are_reserved_while_others_read() -> None:
     of_the_other = feed(source, request_splits(1, 9))
     of_the_next = feed(source, request_splits(0, 9, attempt=1), discovered_splits("e", begun_at="abcd"))
 
-    # Its event time has passed the rows of "a" and "b": from this reader they would be late.
+    # The other reader's event time has passed the rows of "a" and "b", which would be late if it read them.
     assert of_the_other == [assigns(1, "d", 3)]
     assert of_the_next == [assigns(0, "ab", 0, 1, attempt=1), assigns(1, "e", 4)]
 
@@ -214,7 +214,7 @@ def test_readers_from_before_a_restore_get_no_splits() -> None:
     assert effects == [assigns(1, "a")]
 
 
-def test_the_bytes_of_another_state_are_refused() -> None:
+def test_state_of_an_unknown_format_is_refused() -> None:
     source = enumerator()
 
     with pytest.raises(DecodeError, match="cannot be restored from a UnreadSplit"):
@@ -222,10 +222,10 @@ def test_the_bytes_of_another_state_are_refused() -> None:
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
-    """A source whose readers take part in overlapping checkpoints. Readers crash, one by one or all, and resume from
-    the last completed checkpoint.
+    """A source whose readers take part in overlapping checkpoints. Readers crash, one by one or all together, and
+    resume from the last completed checkpoint.
 
-    `held` has the splits of each reader. A reader's part of a checkpoint is taken at its barrier. In any order of
+    `held` contains the splits of each reader. A reader's part of a checkpoint is taken at its barrier. In any order of
     events, a checkpoint's snapshot and the readers' parts contain every known split exactly once.
     """
 

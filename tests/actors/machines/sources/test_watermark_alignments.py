@@ -39,7 +39,7 @@ def reported_watermark(source: str, watermark_ms: int, *, number: int = 0, is_id
     return ReportedWatermark(attempt=reader_attempt(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
 
 
-def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
+def handle_events(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
     effects: list[AlignmentEffect] = []
     for event in events:
         effects += machine.handle(event)
@@ -48,9 +48,9 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
 
 
 def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
-    """The bounds that readers receive at the next tick, by the first letter of their source."""
-    handled(machine, *events)
-    effects = handled(machine, DUE)
+    """Return the bounds that readers receive at the next tick, by the first letter of their source."""
+    handle_events(machine, *events)
+    effects = handle_events(machine, DUE)
     messages = [effect.message for effect in effects if isinstance(effect, Tell)]
     aligned = [message for message in messages if isinstance(message, AlignWatermark)]
     return {message.attempt.split("_")[1]: message.max_watermark_ms for message in aligned}
@@ -59,13 +59,13 @@ def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> d
 def test_readers_are_notified_at_intervals_and_only_of_changes() -> None:
     machine = alignments()
 
-    assert handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000)) == [TIMER]
+    assert handle_events(machine, reported_watermark("left", 5), reported_watermark("right", 1_000)) == [TIMER]
     assert bounds_by_source(machine) == {"left": 15, "right": 15}
     assert bounds_by_source(machine, reported_watermark("right", 2_000)) == {}
     assert bounds_by_source(machine, reported_watermark("left", 7)) == {"left": 17, "right": 17}
 
 
-def test_a_reader_without_a_report_holds_the_others_back() -> None:
+def test_a_reader_without_a_report_holds_back_the_others() -> None:
     machine = alignments()
 
     assert bounds_by_source(machine, reported_watermark("right", 1_000)) == {"right": WATERMARK_MIN}
@@ -73,9 +73,9 @@ def test_a_reader_without_a_report_holds_the_others_back() -> None:
     assert bounds_by_source(machine, reported_watermark("left", 0)) == {"left": 10, "right": 10}
 
 
-def test_an_idle_or_finished_reader_holds_no_reader_back() -> None:
+def test_an_idle_or_finished_reader_does_not_hold_back_others() -> None:
     machine = alignments()
-    handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000))
+    handle_events(machine, reported_watermark("left", 5), reported_watermark("right", 1_000))
 
     assert bounds_by_source(machine, reported_watermark("left", 5, is_idle=True)) == {"left": 1_010, "right": 1_010}
     assert bounds_by_source(machine, reported_watermark("left", 5)) == {"left": 15, "right": 15}
@@ -86,9 +86,9 @@ def test_an_idle_or_finished_reader_holds_no_reader_back() -> None:
     }
 
 
-def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_begins() -> None:
+def test_a_finished_reader_stays_finished_until_a_new_attempt_starts() -> None:
     machine = alignments()
-    handled(machine, reported_watermark("left", WATERMARK_MAX), reported_watermark("right", 1_000))
+    handle_events(machine, reported_watermark("left", WATERMARK_MAX), reported_watermark("right", 1_000))
 
     ended = AttemptEnded(attempt=reader_attempt("left"))
     assert bounds_by_source(machine, ended) == {"left": 1_010, "right": 1_010}
@@ -102,7 +102,9 @@ def test_a_restarted_reader_is_awaited_and_notified_again() -> None:
 
     assert bounds_by_source(machine, AttemptEnded(attempt=reader_attempt("left"))) == {"right": WATERMARK_MIN}
     assert bounds_by_source(machine, reported_watermark("left", 5, number=1)) == {"left": 15, "right": 15}
-    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader_attempt('left')} has ended")]
+    assert handle_events(machine, reported_watermark("left", 900)) == [
+        Ignore(reason=f"{reader_attempt('left')} has ended")
+    ]
     assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 
@@ -112,7 +114,7 @@ def test_groups_are_independent_and_each_source_has_its_drift() -> None:
         aligned("left"), aligned("right", replace(ALIGNMENT, max_drift_ms=50)), aligned("far", other), vertex("free")
     )
 
-    handled(machine, reported_watermark("far", 10_000), reported_watermark("free", 20_000))
+    handle_events(machine, reported_watermark("far", 10_000), reported_watermark("free", 20_000))
     assert bounds_by_source(machine, reported_watermark("left", 5), reported_watermark("right", 6)) == {
         "left": 15,
         "right": 55,
@@ -123,7 +125,7 @@ def test_groups_are_independent_and_each_source_has_its_drift() -> None:
 def test_no_reader_may_exceed_the_slowest_plus_the_drift(steps: list[tuple[str, int, bool, bool]]) -> None:
     machine, known = alignments(), dict.fromkeys(("left", "right"), (WATERMARK_MIN, False))
     for source, watermark_ms, is_idle, is_due in steps:
-        handled(machine, reported_watermark(source, watermark_ms, is_idle=is_idle))
+        handle_events(machine, reported_watermark(source, watermark_ms, is_idle=is_idle))
         known[source] = watermark_ms, is_idle
         if is_due:
             slowest_ms = min((each for each, idle in known.values() if not idle), default=WATERMARK_MAX)

@@ -91,7 +91,7 @@ def assigned(
     return {place: snapshot.operators for place, snapshot in made.states.items()}
 
 
-def test_at_the_same_parallelism_each_subtask_gets_its_own_state_back() -> None:
+def test_at_an_unchanged_parallelism_each_subtask_gets_its_own_state() -> None:
     states = [
         (list_state_of("source", "0"), keyed_state("window", "x")),
         (list_state_of("source", "1"), keyed_state("window", "y", subtask=1)),
@@ -102,7 +102,7 @@ def test_at_the_same_parallelism_each_subtask_gets_its_own_state_back() -> None:
     assert made == {("old", 0): states[0], ("old", 1): states[1]}
 
 
-def test_state_follows_its_operator_into_another_chain() -> None:
+def test_state_is_assigned_to_its_operator_in_a_different_chain() -> None:
     states = (list_state_of("a", "a"), list_state_of("b", "b"))
 
     made = assigned(
@@ -114,7 +114,7 @@ def test_state_follows_its_operator_into_another_chain() -> None:
     assert made == {("v1", 0): (states[1],), ("v2", 0): (states[0],)}
 
 
-def test_subtasks_without_state_are_left_out() -> None:
+def test_subtasks_without_state_are_omitted() -> None:
     made = assigned(
         checkpoint_of_subtasks((list_state_of("a", "1"),), None),
         chained_vertex("old", "a"),
@@ -124,7 +124,7 @@ def test_subtasks_without_state_are_left_out() -> None:
     assert list(made) == [("old", 0)]
 
 
-def test_keyed_state_is_assigned_to_every_subtask_limited_to_its_key_groups() -> None:
+def test_keyed_state_is_assigned_to_every_subtask_with_its_key_group_range() -> None:
     states = [(keyed_state("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
 
     made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "window", parallelism=2))
@@ -177,7 +177,7 @@ def test_an_operator_with_empty_state_gets_no_state() -> None:
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "map", parallelism=2)) == {}
 
 
-def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() -> None:
+def test_a_derived_number_of_key_groups_is_replaced_by_the_checkpoints() -> None:
     made = assign(
         checkpoint_of_subtasks((keyed_state("window", "x", parallelism=1),)),
         [chained_vertex("old", "window", parallelism=1, max_parallelism=256)],
@@ -187,7 +187,7 @@ def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() 
     assert made.states[JobVertexId("old"), 0].operators[0].key_groups == KeyGroupRange(start=0, end=MAX - 1)
 
 
-def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() -> None:
+def test_a_configured_number_of_key_groups_must_equal_the_checkpoints() -> None:
     wider = chained_vertex("old", "window", parallelism=1, max_parallelism=256, configured=True)
 
     with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) ran with the maximum parallelism 128.* 256"):
@@ -201,7 +201,7 @@ def test_the_parallelism_never_exceeds_the_key_groups_of_the_checkpoint() -> Non
         assign(checkpoint_of_subtasks((list_state_of("source", "1"),)), [too_wide])
 
 
-def test_state_is_not_lost_unless_that_is_allowed() -> None:
+def test_unassigned_state_is_refused_unless_allowed() -> None:
     state = checkpoint_of_subtasks((list_state_of("a", "1"), list_state_of("gone", "2")))
     vertices = [chained_vertex("old", "a", parallelism=1)]
 
@@ -213,18 +213,18 @@ def test_state_is_not_lost_unless_that_is_allowed() -> None:
     assert made.non_restored == ("gone",)
 
 
-def test_splits_of_a_removed_source_are_not_lost_silently() -> None:
+def test_splits_of_a_removed_source_are_refused() -> None:
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
         assign(checkpoint_of_subtasks((), coordinators=("source",)), [chained_vertex("old", "a", parallelism=1)])
 
 
-def test_a_removed_operator_without_state_is_no_error() -> None:
+def test_a_removed_operator_without_state_is_accepted() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
 
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}
 
 
-def test_files_of_one_checkpoint_alone_are_deleted_with_their_keyed_state() -> None:
+def test_assigned_keyed_state_includes_its_exclusive_files() -> None:
     copied = ExclusiveStateHandle(path="copy", size_bytes=1)
     state = OperatorSubtaskState(
         operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)

@@ -1,4 +1,4 @@
-"""Rows that a barrier has overtaken are restored to the right subtasks, each once, at any new parallelism."""
+"""Rows that a barrier has overtaken are restored to the correct subtasks, each once, at any new parallelism."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def in_flight_rows(name: str) -> InFlightRows:
 
 
 def entering(*names: str) -> OperatorSubtaskState:
-    """Input channel state of a subtask of the reader."""
+    """Return the state of a reader subtask with these batches as input channel state."""
     parts = tuple(InputChannelStateHandle(gate=0, in_flight=in_flight_rows(name)) for name in names)
     return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
 
 
 def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
-    """Output channel state of a subtask of the producer."""
+    """Return the state of a producer subtask with this batch as output channel state."""
     part = ResultSubpartitionStateHandle(
         output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=in_flight_rows(name)
     )
@@ -81,7 +81,7 @@ TAKEN = checkpoint_of_states(
 def arriving(
     checkpoint: CompletedCheckpoint, *vertices: JobVertex
 ) -> dict[int, list[tuple[str, KeyGroupRange | None]]]:
-    """The input channel state that each reader restores, and its key groups that the reader owns."""
+    """Return the input channel state that each reader restores, and the key groups that the reader owns."""
     return {
         subtask: [
             (part.in_flight.path, part.key_groups) for state in snapshot.operators for part in state.input_channels
@@ -91,7 +91,7 @@ def arriving(
     }
 
 
-def test_in_flight_rows_keep_their_place_at_an_unchanged_parallelism() -> None:
+def test_in_flight_rows_keep_their_subtask_at_an_unchanged_parallelism() -> None:
     states = assign(TAKEN, producer_and_reader(2, 2)).states
 
     left = states[JobVertexId("producer"), 0].operators[0].result_subpartitions
@@ -109,7 +109,7 @@ def test_in_flight_output_reaches_its_reader_if_the_producers_parallelism_change
 
 @pytest.mark.parametrize("producers", [2, 5])
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_each_keyed_row_arrives_only_at_the_owner_of_its_key_group(producers: int, readers: int) -> None:
+def test_each_keyed_row_is_restored_only_by_its_key_groups_owner(producers: int, readers: int) -> None:
     arrived = arriving(TAKEN, *producer_and_reader(producers, readers))
 
     for name, before in (("in-0", 0), ("in-1", 1), ("left-1", 0), ("left-0", 1)):
@@ -125,10 +125,10 @@ def test_each_keyed_row_arrives_only_at_the_owner_of_its_key_group(producers: in
 
 
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_in_flight_data_of_two_inputs_arrives_once_per_key_group(readers: int) -> None:
-    """Two streams of different parallelisms have the same reader; rows of both were in flight."""
+def test_in_flight_data_of_two_inputs_is_restored_once_per_key_group(readers: int) -> None:
+    """Two streams of different parallelisms have the same reader, and rows of both are in flight."""
 
-    def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
+    def state_of_operator(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
         channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)
         return OperatorSubtaskState(operator_id=OperatorId(name), input_channels=channels)
 
@@ -138,7 +138,10 @@ def test_in_flight_data_of_two_inputs_arrives_once_per_key_group(readers: int) -
             OperatorSubtaskState(operator_id=OperatorId("left")),
         ),
         right=(replace(leaving("right", 0), operator_id=OperatorId("right")),),
-        reader=(held("reader", (0, "first-0"), (1, "second-0")), held("reader", (1, "second-1"))),
+        reader=(
+            state_of_operator("reader", (0, "first-0"), (1, "second-0")),
+            state_of_operator("reader", (1, "second-1")),
+        ),
     )
     reader = vertex("reader", readers, reads=("left", "right"), ship_strategy=ShipStrategy.HASH)
 
@@ -169,7 +172,7 @@ def test_in_flight_data_for_any_reader_is_distributed_round_robin() -> None:
     assert all(own is None for parts in arrived.values() for _, own in parts)
 
 
-def test_key_groups_are_those_of_the_checkpoint() -> None:
+def test_key_groups_of_in_flight_rows_are_those_of_the_checkpoint() -> None:
     producer, reader = producer_and_reader(2, 1)
 
     arrived = arriving(TAKEN, producer, replace(reader, max_parallelism=256))
@@ -177,7 +180,7 @@ def test_key_groups_are_those_of_the_checkpoint() -> None:
     assert max(own.end for _, own in arrived[0] if own) == MAX - 1
 
 
-def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> None:
+def test_in_flight_rows_of_an_operator_now_inside_a_chain_are_refused() -> None:
     producer, reader = producer_and_reader(2, 2)
     before = replace(reader.operators[0], operator_id=OperatorId("new"))
     chained = replace(reader, operators=(before, *reader.operators))
@@ -195,7 +198,7 @@ def test_in_flight_rows_of_a_removed_output_or_input_are_refused() -> None:
         assign(TAKEN, [producer, replace(reader, inputs=())])
 
 
-def test_rows_in_flight_are_not_lost_with_their_operator() -> None:
+def test_in_flight_rows_of_a_removed_operator_are_refused() -> None:
     producer, _ = producer_and_reader(2, 2)
 
     with pytest.raises(StateWithoutOperatorError, match="reader"):

@@ -27,14 +27,14 @@ def test_the_ranges_of_the_subtasks_divide_the_key_groups(groups: tuple[int, int
     assert all(keys.start <= keys.end for keys in ranges)
 
 
-def test_adjacent_ranges_have_no_element_in_common() -> None:
+def test_adjacent_key_group_ranges_do_not_intersect() -> None:
     left, right = KeyGroupRange(start=0, end=4), KeyGroupRange(start=5, end=9)
 
     assert intersection(left, right) is None
     assert intersection(right, left) is None
 
 
-def test_there_are_no_key_groups_below_the_first() -> None:
+def test_negative_key_groups_are_refused() -> None:
     assert key_group_range(3, 2) is None
 
     with pytest.raises(GraphError, match="from -3 to 2"):

@@ -1,4 +1,4 @@
-"""The bounds of keyed state that a checkpoint records, and the state that is selected by them."""
+"""The bounds of keyed state that a checkpoint records, and the selection of state by these bounds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def bounds(closed_to_ms: int | None, emitted_to_ms: int | None) -> ResultBounds:
     return ResultBounds(closed_to_ms=closed_to_ms, emitted_to_ms=emitted_to_ms)
 
 
-def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
-    """A state with a handle for each of these bounds."""
+def state_with_bounds(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
+    """Return a state with one handle for each of these bounds."""
     handles = [
         SharedStateHandle(state_id=str(number), path=str(number), rows=1, size_bytes=1, key_groups=ALL)
         for number in range(len(of_handles))
@@ -30,23 +30,23 @@ def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskSta
 
 
 def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
-    """The parts of the only keyed state."""
+    """Return the parts of the only keyed state."""
     (found,) = restored_keyed_state([state]).parts.values()
     return found
 
 
-def test_bounds_are_read_as_they_were_noted() -> None:
+def test_bounds_are_decoded_as_they_were_encoded() -> None:
     of_handles = (bounds(10, 20), bounds(15, 20), bounds(10, 30), bounds(10, 10), bounds(25, 40))
 
-    read = restored_keyed_state([taken(bounds(10, 20), *of_handles)])
+    read = restored_keyed_state([state_with_bounds(bounds(10, 20), *of_handles)])
 
     assert read.bounds == bounds(10, 20)
     assert tuple(part.bounds for part in read.parts[""]) == of_handles
 
 
 @pytest.mark.parametrize("bound", [None, 20])
-def test_results_that_are_emitted_once_are_noted_as_ever(bound: int | None) -> None:
-    state = taken(bounds(bound, bound), bounds(bound, bound), bounds(30, 30))
+def test_results_emitted_only_once_are_recorded_in_the_original_format(bound: int | None) -> None:
+    state = state_with_bounds(bounds(bound, bound), bounds(bound, bound), bounds(30, 30))
 
     noted = decode(state.keyed_state)
 
@@ -56,7 +56,7 @@ def test_results_that_are_emitted_once_are_noted_as_ever(bound: int | None) -> N
 
 
 def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
-    pieces = (taken(bounds(10, 20), bounds(10, 20)), taken(bounds(15, 30), bounds(15, 30)))
+    pieces = (state_with_bounds(bounds(10, 20), bounds(10, 20)), state_with_bounds(bounds(15, 30), bounds(15, 30)))
 
     read = restored_keyed_state(pieces)
 
@@ -65,13 +65,15 @@ def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
 
 
 def test_state_of_a_subtask_without_results_leaves_all_results_open() -> None:
-    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 20)), taken(bounds(None, None), bounds(None, None))])
+    read = restored_keyed_state(
+        [state_with_bounds(bounds(10, 20), bounds(10, 20)), state_with_bounds(bounds(None, None), bounds(None, None))]
+    )
 
     assert read.bounds == bounds(None, None)
 
 
-def test_rows_of_emitted_results_are_dropped_if_results_are_emitted_once() -> None:
-    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
+def test_rows_of_emitted_results_are_dropped_if_results_are_emitted_only_once() -> None:
+    read = restored_keyed_state([state_with_bounds(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
 
     assert read.bounds == bounds(20, 20)
     assert [part.bounds.closed_to_ms for part in read.parts[""]] == [30, 25]

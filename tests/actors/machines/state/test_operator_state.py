@@ -33,19 +33,19 @@ def received(lists: list[OperatorListState]) -> list[str]:
     return [element.decode() for each in lists for element in each.elements]
 
 
-def test_remainders_of_split_lists_continue_at_the_next_subtask() -> None:
+def test_remaining_elements_of_split_lists_go_to_the_next_subtasks() -> None:
     made = repartition([[list_state_of("a", 4), list_state_of("b", 4)]], 3)
 
     assert [len(received(lists)) for lists in made] == [3, 3, 2]
 
 
-def test_elements_that_were_neighbours_stay_neighbours_and_in_order() -> None:
+def test_neighbouring_elements_of_a_split_list_stay_in_order() -> None:
     made = repartition([[list_state_of("a", 3)], [list_state_of("a", 2, of=1)]], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2"], ["a1.0", "a1.1"]]
 
 
-def test_a_split_list_stays_in_place_at_an_unchanged_parallelism() -> None:
+def test_a_split_list_is_not_moved_at_an_unchanged_parallelism() -> None:
     made = repartition([[list_state_of("a", 5)], []], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
@@ -57,7 +57,7 @@ def test_lost_broadcast_state_is_restored_from_another_subtask() -> None:
     assert [received(lists) for lists in made] == [["a1.0"], ["a1.0"]]
 
 
-def test_values_come_back_from_all_lists_of_their_name() -> None:
+def test_values_of_one_name_are_restored_from_all_lists() -> None:
     folders = [StagingFolder(path=path) for path in "abc"]
     states = [
         OperatorSubtaskState(operator_id=OperatorId("op"), operator_state=(list_state("x", folders[:2]),)),
@@ -76,9 +76,7 @@ def test_values_come_back_from_all_lists_of_their_name() -> None:
         (encode(ClosedTo(state_id="s", closed_to_ms=1)), "contains a ClosedTo instead of a StagingFolder"),
     ],
 )
-def test_an_element_that_is_damaged_or_of_another_kind_is_refused_with_its_operator(
-    element: bytes, refusal: str
-) -> None:
+def test_an_invalid_list_element_is_refused_with_its_operator(element: bytes, refusal: str) -> None:
     lists = (OperatorListState(name="x", elements=(element,)),)
 
     with pytest.raises(UnreadableStateError, match=refusal):

@@ -1,4 +1,4 @@
-"""Between two versions of a program a state may gain, lose and widen values; other changes are refused."""
+"""Between two versions of a program, values of a state may be added, removed or widened; other changes are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.actors.machines.state.test_assignment import chained_vertex, checkpoi
 TOTALS = StateSchema(keys="user string", columns="`sum(amount)` int, rows bigint", merged_by=("sum", "sum"))
 
 
-def test_columns_are_read_from_the_text_that_they_were_written_to() -> None:
+def test_columns_are_parsed_from_their_text_form() -> None:
     columns = [("plain", "bigint"), ("sum(a, `b`)", "decimal(20,2)"), ("a``b", "map<string,struct<`x,y`:int,z:date>>")]
 
     assert list(columns_of(columns_ddl(columns)).items()) == columns
@@ -47,7 +47,7 @@ def test_columns_are_read_from_the_text_that_they_were_written_to() -> None:
         ("struct<a:int,b:array<float>>", "struct<a:bigint,b:array<double>>"),
     ],
 )
-def test_a_type_that_holds_every_value_of_another_is_the_same_or_wider(was: str, now: str) -> None:
+def test_a_wider_type_holds_every_value_of_the_narrower_one(was: str, now: str) -> None:
     assert is_same_or_wider(was, now)
 
 
@@ -67,7 +67,7 @@ def test_a_type_that_holds_every_value_of_another_is_the_same_or_wider(was: str,
         ("struct<a:int>", "struct<a:int,b:int>"),
     ],
 )
-def test_a_type_that_cannot_hold_every_value_is_not(was: str, now: str) -> None:
+def test_a_type_that_cannot_hold_every_value_is_incompatible(was: str, now: str) -> None:
     assert not is_same_or_wider(was, now)
 
 
@@ -82,7 +82,7 @@ def test_new_widened_and_dropped_values_are_compatible_and_reported() -> None:
     ]
 
 
-def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
+def test_an_incompatible_type_or_key_is_refused_with_both_types() -> None:
     now = StateSchema(keys="user bigint", columns="`sum(amount)` string, rows bigint", merged_by=("sum", "sum"))
 
     assert schema_mismatches(TOTALS, now) == [
@@ -99,7 +99,7 @@ def test_keys_may_be_renamed_except_in_stored_rows() -> None:
     assert schema_mismatches(kept, replace(kept, keys="city string")) == ["keys: was `user string`, is `city string`"]
 
 
-def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else() -> None:
+def test_lists_of_a_function_may_only_be_added_removed_or_widened() -> None:
     def lists(*each: tuple[str, str, OperatorStateMode]) -> StateSchema:
         made = (OperatorStateSchema(name=name, element=element, mode=mode) for name, element, mode in each)
         return StateSchema(operator_state=tuple(made))
@@ -126,7 +126,7 @@ def counts(schema: StateSchema) -> JobVertex:
     return replace(plain, operators=(replace(plain.operators[0], state_schema=schema),))
 
 
-def stored(schema: StateSchema) -> CompletedCheckpoint:
+def checkpoint_with_schema(schema: StateSchema) -> CompletedCheckpoint:
     (operator,) = chained_vertex("v", "counts").operators
     noted = OperatorMetadata(
         operator_id=operator.operator_id,
@@ -144,7 +144,7 @@ def stored(schema: StateSchema) -> CompletedCheckpoint:
 
 
 def part_of(snapshot: TaskStateSnapshot) -> StatePart:
-    """The only part of the only state."""
+    """Return the only part of the only state."""
     states = [
         replace(
             state, keyed_state=b"", shared=tuple(replace(each, key_groups=state.key_groups) for each in state.shared)
@@ -155,11 +155,11 @@ def part_of(snapshot: TaskStateSnapshot) -> StatePart:
     return part
 
 
-def test_state_of_another_schema_is_assigned_with_it_and_written_again() -> None:
+def test_state_of_an_older_schema_is_assigned_and_rewritten() -> None:
     wider = replace(TOTALS, columns="`sum(amount)` bigint, rows bigint")
 
-    same = assign(stored(TOTALS), [counts(TOTALS)]).states[JobVertexId("v"), 0]
-    changed = assign(stored(TOTALS), [counts(wider)]).states[JobVertexId("v"), 0]
+    same = assign(checkpoint_with_schema(TOTALS), [counts(TOTALS)]).states[JobVertexId("v"), 0]
+    changed = assign(checkpoint_with_schema(TOTALS), [counts(wider)]).states[JobVertexId("v"), 0]
 
     as_it_was, to_be_read = part_of(same), part_of(changed)
     assert (as_it_was.written_as, to_be_read.written_as) == (None, TOTALS)

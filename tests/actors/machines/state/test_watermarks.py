@@ -1,4 +1,6 @@
-"""The watermarks of a checkpoint are restored by tasks that continue from the sources, also at another parallelism."""
+"""Tasks restore the watermarks of a checkpoint, even at a different parallelism, if their event time continues from the
+sources.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def window_vertex(*sources: str, parallelism: int = 2) -> JobVertex:
 
 
 def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
-    """A checkpoint with these watermarks by operator and subtask; the operator `source` has taken part in it."""
+    """Return a checkpoint with these watermarks by operator and subtask, in which the operator `source` took part."""
     entries = [
         TaskStateEntry(
             vertex_id=JobVertexId(name),
@@ -90,7 +92,7 @@ def watermark_state(watermark_ms: int, **partitions: int) -> WatermarkState:
     return WatermarkState(watermark_ms=watermark_ms, partitions=tuple(each))
 
 
-def test_each_subtask_continues_from_its_own_watermark() -> None:
+def test_each_subtask_resumes_from_its_own_watermark() -> None:
     taken = checkpoint_of_watermarks(source=(100, 50), window=(50, 60))
 
     assert restored_watermarks(taken, source_vertex(), window_vertex("source")) == {
@@ -101,7 +103,7 @@ def test_each_subtask_continues_from_its_own_watermark() -> None:
     }
 
 
-def test_at_another_parallelism_the_least_watermark_counts() -> None:
+def test_at_another_parallelism_the_minimum_watermark_is_restored() -> None:
     taken = checkpoint_of_watermarks(
         source=(watermark_state(100, a=100, b=120), watermark_state(50, b=50)), window=(60, 50)
     )
@@ -129,7 +131,7 @@ def test_event_time_restarts_downstream_of_a_new_source() -> None:
     assert [made["source", 0], made["window", 0]] == [watermark_state(100), BEGINS_AGAIN]
 
 
-def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism() -> None:
+def test_a_watermark_without_state_does_not_constrain_the_restore() -> None:
     taken = checkpoint_of_watermarks(map=(100, 100))
     narrow = replace(taken, task_states=tuple(replace(entry, max_parallelism=2) for entry in taken.task_states))
 
@@ -140,7 +142,7 @@ def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism(
 
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
-def test_neither_end_of_event_time_is_stored(watermark_ms: int) -> None:
+def test_the_minimum_and_maximum_watermarks_are_not_stored(watermark_ms: int) -> None:
     assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 

@@ -15,14 +15,14 @@ TIMES = st.integers(-100, 100)
 
 @st.composite
 def event_time_windows(draw: st.DrawFn) -> EventTimeWindows:
-    """Tumbling windows, sliding windows, and windows with gaps between them."""
+    """Draw tumbling windows, sliding windows, or windows with gaps between them."""
     slide_ms = draw(LENGTHS)
     size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
     return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))
 
 
 @given(event_time_windows(), TIMES, TIMES)
-def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
+def test_a_window_fires_when_the_watermark_reaches_its_last_millisecond(
     windows: EventTimeWindows, time: int, watermark: int
 ) -> None:
     for start in window_starts(windows, time):
@@ -32,7 +32,7 @@ def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
 
 
 @given(event_time_windows(), TIMES, TIMES, st.integers(0, 100))
-def test_the_watermark_closes_a_window_after_its_allowed_lateness(
+def test_a_window_closes_after_its_allowed_lateness(
     windows: EventTimeWindows, time: int, watermark: int, lateness: int
 ) -> None:
     for start in window_starts(windows, time):
@@ -48,7 +48,7 @@ def test_the_bound_of_any_allowed_lateness_fits_64_bits(windows: EventTimeWindow
 
 
 @given(event_time_windows(), TIMES, TIMES)
-def test_a_row_is_needed_until_its_last_window_has_fired(windows: EventTimeWindows, time: int, bound: int) -> None:
+def test_a_row_is_retained_until_its_last_window_has_fired(windows: EventTimeWindows, time: int, bound: int) -> None:
     of_time = window_starts(windows, time)
 
     if of_time:
@@ -64,11 +64,11 @@ def test_a_row_is_read_when_one_of_its_windows_fires(windows: EventTimeWindows, 
 
 
 @given(event_time_windows(), TIMES)
-def test_overlap_and_gaps_decide_how_many_windows_a_row_has(windows: EventTimeWindows, time: int) -> None:
+def test_the_number_of_windows_of_a_row_depends_on_overlap_and_gaps(windows: EventTimeWindows, time: int) -> None:
     assert windows.overlap or len(window_starts(windows, time)) <= 1
     assert windows.have_gaps or len(window_starts(windows, time)) >= 1
 
 
 @given(event_time_windows())
-def test_the_last_watermark_fires_everything(windows: EventTimeWindows) -> None:
+def test_the_final_watermark_fires_all_windows(windows: EventTimeWindows) -> None:
     assert windows.last_fired_start(WATERMARK_MAX) == WATERMARK_MAX

@@ -1,4 +1,4 @@
-"""The segments of a window operator: which windows fire, which rows stay, and which segments a snapshot contains."""
+"""The segments of a window operator: firing windows, retained rows, and the segments in a snapshot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.actors.machines.windows.flink_windows import window_starts
 
 TIMES = st.integers(0, 20)
 SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
-"""A window is as long as the time unit of these tests."""
+"""Windows whose size is the time unit of these tests."""
 
 
 def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozenset[int]]:
@@ -38,7 +38,7 @@ def of(*segments: Segment[frozenset[int]]) -> WindowSegments[frozenset[int]]:
     return made
 
 
-def test_a_segment_that_straddles_the_bound_is_read_on_both_sides_of_it_once() -> None:
+def test_a_segment_across_the_bound_is_read_once_on_each_side() -> None:
     segments = of(segment(1, 0, 5))
 
     early = segments.fire(2)
@@ -88,7 +88,7 @@ def test_the_bound_never_moves_back() -> None:
     assert (again.readings, again.finished, segments.emitted_to_ms) == ((), (), 4)
 
 
-def test_only_segments_of_a_complete_checkpoint_are_durable() -> None:
+def test_only_segments_of_a_completed_checkpoint_are_durable() -> None:
     segments = of(segment(1, 0, 1), segment(2, 0, 1))
 
     segments.mark_written([BatchId("1")], written_state(7))
@@ -100,7 +100,7 @@ def test_only_segments_of_a_complete_checkpoint_are_durable() -> None:
     assert [live.is_durable for live in segments.live] == [True, False]
 
 
-def test_segments_of_one_level_merge_when_there_are_enough() -> None:
+def test_enough_segments_of_one_level_are_merged() -> None:
     segments = of(*(segment(number, 0, 1) for number in range(3)), segment(9, 0, 1, level=1))
 
     few = segments.mergeable(4)
@@ -113,7 +113,7 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
     assert segments.mergeable(3) == ()
 
 
-def test_segments_without_remaining_rows_merge_into_no_segment() -> None:
+def test_merging_segments_without_retained_rows_yields_no_segment() -> None:
     segments = of(*(segment(number, 0, 1) for number in range(3)))
 
     segments.replace_merged(segments.mergeable(3), None)
@@ -121,7 +121,7 @@ def test_segments_without_remaining_rows_merge_into_no_segment() -> None:
     assert segments.live == ()
 
 
-def test_segments_for_different_windows_do_not_merge() -> None:
+def test_segments_of_different_windows_are_not_merged() -> None:
     overlapping: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     for number, closed_to in enumerate((None, 0, 0, 5)):
         overlapping.add(replace(segment(number, 10, 15), closed_to_ms=closed_to))
@@ -146,7 +146,7 @@ def test_a_segment_is_dropped_with_the_last_window_that_needs_it() -> None:
     assert second.finished == ("1",)
 
 
-def test_a_window_with_allowed_lateness_fires_again_with_all_rows_for_late_ones() -> None:
+def test_a_late_row_fires_its_window_again_with_all_rows() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)
@@ -162,7 +162,7 @@ def test_a_window_with_allowed_lateness_fires_again_with_all_rows_for_late_ones(
     segments.check()
 
 
-def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes() -> None:
+def test_a_segment_is_kept_until_the_allowed_lateness_has_passed() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
 
@@ -173,7 +173,7 @@ def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes(
     segments.check()
 
 
-def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
+def test_fired_rows_are_written_separately_from_late_unfired_rows() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)
@@ -188,7 +188,7 @@ def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
     ]
 
 
-def test_before_the_first_watermark_no_further_window_is_closed() -> None:
+def test_no_further_window_is_closed_before_the_first_watermark() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     before = segments.closed_at(WATERMARK_MIN)
     segments.fire(20)
@@ -202,7 +202,7 @@ def test_before_the_first_watermark_no_further_window_is_closed() -> None:
     batches=st.lists(st.tuples(TIMES, TIMES, TIMES), max_size=8),
     fired_behind=st.lists(st.booleans(), min_size=8, max_size=8),
 )
-def test_every_row_is_in_each_of_its_windows_that_was_open_once(
+def test_every_row_is_in_each_of_its_open_windows_once(
     sizes: tuple[int, int], batches: list[tuple[int, int, int]], fired_behind: list[bool]
 ) -> None:
     """Rows are times. A batch arrives after the watermark has passed the end of some windows, which may not have fired
@@ -235,7 +235,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 
 @dataclass
 class Storage:
-    """Snapshots of segments whose rows are pairs of batch and time, and their written files."""
+    """Snapshots of segments whose rows are pairs of batch and time, and the files that are written for them."""
 
     segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
@@ -258,7 +258,7 @@ class Storage:
         self.rows = {(batch, time) for batch, time in self.rows if time > to_ms}
 
     def pass_barrier(self) -> Counter[tuple[int, int]]:
-        """Take a snapshot, which is written later, and return the rows that would be restored from it."""
+        """Take a snapshot, which is written later, and return the rows that would be restored from this snapshot."""
         self.checkpoint_id += 1
         held = {handle for live in self.segments.live if live.is_durable for handle in handles(live)}
         for number, part in enumerate(self.segments.to_write()):
@@ -309,7 +309,7 @@ def handles(live: Segment[frozenset[tuple[int, int]]]) -> tuple[SharedStateHandl
         max_size=30,
     )
 )
-def test_a_checkpoint_holds_every_row_that_has_not_fired_once(steps: list[range | str | int]) -> None:
+def test_a_checkpoint_contains_every_unfired_row_once(steps: list[range | str | int]) -> None:
     storage = Storage()
     for step in steps:
         match step:

@@ -1,4 +1,4 @@
-"""Errors about options name the place of the option."""
+"""Errors about options name where the option was set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ overwrite = ["out", "/late"]
 """
 
 
-def test_a_file_may_be_yaml(tmp_path: Path) -> None:
+def test_an_options_file_may_be_yaml(tmp_path: Path) -> None:
     file = tmp_path / "flykka.yaml"
     file.write_text("parallelism: 4\ncheckpoint_dir: checkpoints\nhigh_availability: /store\n")
 
@@ -51,13 +51,13 @@ def test_options_may_be_in_a_table_of_pyproject(tmp_path: Path) -> None:
     }
 
 
-def test_pyproject_without_the_table_is_no_options_file(tmp_path: Path) -> None:
+def test_a_pyproject_file_without_the_table_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'prices'\n")
 
     assert configuration_file({}, tmp_path) is None
 
 
-def test_a_variable_names_another_options_file_or_disables_it(tmp_path: Path) -> None:
+def test_an_environment_variable_selects_or_disables_the_options_file(tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
     (tmp_path / "big.yaml").write_text("parallelism: 64\n")
 
@@ -78,7 +78,7 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("paralelism: 4", r"flykka\.yaml: paralelism: unknown option \(did you mean parallelism\?\)$"),
         ("parallelism: many", r"flykka\.yaml: parallelism: 'many' is not a whole number from 1$"),
@@ -101,17 +101,17 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ("- parallelism", "contains no options: write each on its own line, such as parallelism: 4$"),
     ],
 )
-def test_errors_in_a_file_name_the_file(text: str, told: str, tmp_path: Path) -> None:
+def test_errors_in_an_options_file_name_the_file(text: str, error: str, tmp_path: Path) -> None:
     file = tmp_path / "flykka.yaml"
     file.write_text(text)
 
-    with pytest.raises(ConfigurationError, match=told) as refused:
+    with pytest.raises(ConfigurationError, match=error) as refused:
         file_values(file)
 
     assert str(refused.value).startswith(str(file))
 
 
-def test_errors_in_a_variable_name_the_variable() -> None:
+def test_errors_in_an_environment_variable_name_the_variable() -> None:
     with pytest.raises(ConfigurationError, match=r"^FLYKKA_PARALLELISM: 'many' is not a whole number from 1$"):
         environment_values({"FLYKKA_PARALLELISM": "many", "HOME": "/root"})
     assert environment_values({"FLYKKA_CACHE_DIR": "/tmp", "FLYKKA_PARALLELISM": "4"}) == {"parallelism": 4}
@@ -124,7 +124,7 @@ FLYKKA_JOBS_PORT
 """
 
 
-def test_an_unknown_variable_is_ignored_with_a_warning_unless_kubernetes_sets_it(
+def test_an_unknown_variable_causes_a_warning_unless_kubernetes_sets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warning = "FLYKKA_PARALELISM: unknown environment variable, which is ignored (did you mean FLYKKA_PARALLELISM?)"
@@ -150,10 +150,10 @@ def test_an_option_may_require_an_option_from_any_level(monkeypatch: pytest.Monk
 
 
 def test_start_locations_count_as_one_option() -> None:
-    told = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
+    options = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
 
-    assert merged(told, {"parallelism": 2}) == {**told, "parallelism": 2}
-    assert merged(told, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
+    assert merged(options, {"parallelism": 2}) == {**options, "parallelism": 2}
+    assert merged(options, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
 
 
 def test_the_options_file_is_logged_once(

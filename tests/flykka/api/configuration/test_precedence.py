@@ -229,7 +229,7 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 
 
 def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> object:
-    """The effective value of an option that is set at these levels."""
+    """Return the effective value of an option that is set at these levels."""
     said = dict(zip(LEVELS, SAMPLES[name], strict=True))
     in_file = dict(NEEDED.get(name, {})) | ({name: said[FILE]} if FILE in levels else {})
     (folder / "flykka.yaml").write_text(json.dumps(in_file))
@@ -246,10 +246,10 @@ def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPa
     launch = Launch(LaunchOptions(values=parsed(arguments)))
     options = launch.environment_options()
     options.set_options({name: said[PROGRAM]} if PROGRAM in levels else {}, "configuration")
-    return observed(name, launch, options)
+    return observed_value(name, launch, options)
 
 
-def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
+def observed_value(name: str, launch: Launch, options: EnvironmentOptions) -> object:
     if (sets := OPTIONS[name].meaning.sets) is not None:
         settings = launch.overridden(options.with_defaults(JobSettings()), options.overrides)
         checkpointing = settings.checkpointing
@@ -257,7 +257,7 @@ def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
         path = sets if isinstance(sets, str) else FIELDS.get(name)
         of_jobs = drawn if path is None else attrgetter(path)(settings)
         field = OPTIONS[name].meaning.field
-        # The cluster's default applies if the job sets nothing.
+        # The cluster's default applies if the job sets no value.
         of_cluster = getattr(options.cluster_settings(), field) if field else None
         return (of_jobs, of_cluster)
     if (field := OPTIONS[name].meaning.field) is None:
@@ -277,8 +277,10 @@ def test_no_two_options_set_one_field_by_its_path() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_level_nearest_to_the_run_wins(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # Each level has its value, alone or with the levels below it; without any level the default applies.
+def test_the_level_nearest_to_the_run_takes_precedence(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Each level has its own value, alone or with the levels below it; without any level the default applies.
     alone = [effective(name, (level,), monkeypatch, tmp_path) for level in LEVELS]
     together = [effective(name, LEVELS[place:], monkeypatch, tmp_path) for place in range(len(LEVELS))]
 
@@ -318,7 +320,7 @@ def test_the_file_applies_if_a_setter_leaves_an_option_unset(monkeypatch: pytest
     assert (env.checkpointing.retained, env.defaults.parallelism) == (5, 2)
 
 
-def test_a_start_location_of_a_nearer_level_replaces_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_start_location_at_a_nearer_level_replaces_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("from_savepoint: /s\nallow_non_restored_state: true\n")
     monkeypatch.chdir(tmp_path)
     launch = Launch(LaunchOptions(values={"fresh": True}))

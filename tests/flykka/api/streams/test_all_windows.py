@@ -1,4 +1,4 @@
-"""Validation of windows over all rows that call functions, of session windows and of count windows."""
+"""Validation of windows over all rows that call functions, and of session and count windows."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_operators_that_share_slots_use_all_slots() -> None:
     }
 
 
-def test_separate_groups_share_the_slots_that_others_leave() -> None:
+def test_separate_slot_sharing_groups_share_the_remaining_slots() -> None:
     source = stateless("source", AUTO)
     apart, known = stateless("apart", AUTO, source, group="apart"), stateless("known", 2, source, group="known")
 

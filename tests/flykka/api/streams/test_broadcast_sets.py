@@ -1,4 +1,4 @@
-"""Broadcast variables: invalid uses fail on their own line, and valid ones become edges of the graph."""
+"""Broadcast variables: invalid uses fail on their own line, and valid uses become edges of the graph."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_unbounded_broadcast_variable_is_refused_with_its_source(env: Env, tm
         rated(env).with_broadcast_set(endless(env, tmp_path).where("id > 0"), "rates")
 
 
-def test_a_stream_with_other_readers_is_refused_only_in_streaming_mode(env: Env) -> None:
+def test_a_stream_with_other_consumers_is_refused_only_in_streaming_mode(env: Env) -> None:
     rates = stream_of_numbers(env).where("id > 0").uid("rates")
     rated(env).uid("rated").with_broadcast_set(rates, "rates").sink_to(ConsoleSink()).uid("out")
     rates.sink_to(ConsoleSink()).uid("also")
@@ -128,7 +128,7 @@ def test_a_reader_starts_when_the_broadcast_variable_is_complete(env: Env) -> No
     assert [edge.broadcast_variable for edge in read] == [None, "rates"]
 
 
-def test_a_preview_reads_variables_of_the_first_rows(env: Env) -> None:
+def test_a_preview_computes_broadcast_variables_from_the_first_rows(env: Env) -> None:
     counted = stream_of_numbers(env).transform(Counted()).with_broadcast_set(stream_of_numbers(env, 4), "rates")
 
     assert counted.preview().to_dict("list") == {"id": [0, 1, 2], "rates": [6, 6, 6]}

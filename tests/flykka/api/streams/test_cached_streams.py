@@ -1,4 +1,4 @@
-"""Cached streams in the later programs of an environment."""
+"""Cached streams in later programs of an environment."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_later_program_that_reuses_an_upstream_uid_is_refused(spark: SparkSess
         following.leading_to_sinks()
 
 
-def test_a_cached_stream_joins_the_next_program_after_a_refused_one(spark: SparkSession) -> None:
+def test_after_a_refused_program_a_cached_stream_joins_the_next_one(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).cache()
     program.submit()
@@ -91,6 +91,6 @@ def test_upserts_cannot_be_cached(spark: SparkSession) -> None:
         newest.cache()
 
 
-def test_a_cached_stream_has_no_settings(spark: SparkSession) -> None:
+def test_settings_of_a_cached_stream_are_refused(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set it before cache\(\)"):
         bids(spark).cache().uid("mine")

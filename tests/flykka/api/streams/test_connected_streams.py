@@ -79,7 +79,7 @@ def edges(program: Program, uid: str) -> list[tuple[str, ShipStrategy]]:
     return [(graph.node(edge.source_uid).name, edge.ship_strategy) for edge in graph.inputs(uid)]
 
 
-def test_each_input_gets_the_columns_of_both_before_the_exchange(spark: SparkSession) -> None:
+def test_each_input_gets_the_columns_of_both_streams_before_the_exchange(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     made = first.connect(second).key_by("auction", "bidder").process(ByKey(), OUTPUT).uid("both")
@@ -129,7 +129,7 @@ def test_a_map_of_keyed_streams_may_have_keyed_state(spark: SparkSession) -> Non
         rows.connect(second).map(Counting(), "bidder bigint, price bigint")
 
 
-def test_a_broadcast_stream_goes_to_all_subtasks_and_the_other_stays_unchanged(spark: SparkSession) -> None:
+def test_only_the_broadcast_stream_is_sent_to_all_subtasks(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     first.connect(second.broadcast(RULES)).process(ByRules(), OUTPUT).uid("plain")
@@ -153,7 +153,7 @@ def test_each_stream_of_a_union_is_an_input(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("output", "column"), [("at timestamp", "at"), ("since timestamp, n int", "since"), ("n int", None)]
 )
-def test_the_first_input_whose_column_is_emitted_gives_the_event_time(
+def test_the_event_time_comes_from_the_first_input_whose_column_is_emitted(
     spark: SparkSession, output: str, column: str | None
 ) -> None:
     program = Program()
@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[Callable[[DataStream, DataStream], object], type[Except
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_invalid_uses_are_refused_on_their_line(spark: SparkSession, wrong: str) -> None:
+def test_invalid_uses_of_connected_streams_are_refused_on_their_line(spark: SparkSession, wrong: str) -> None:
     _, first, second = program_of_two_streams(spark)
     use, error, said = REFUSED[wrong]
 

@@ -1,4 +1,4 @@
-"""Valid programs of a data stream; invalid ones fail on their own line."""
+"""Valid programs of a data stream; invalid programs fail on the line of the error."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_an_unknown_column_in_a_function_is_refused_with_its_line(spark: SparkSe
     with pytest.raises(StreamTypeError) as refused:
         bids(spark).transform(cheap)
 
-    told, *line = str(refused.value).splitlines()
-    assert told.startswith("transform(cheap): ")
-    assert "`prize`" in told
+    message, *line = str(refused.value).splitlines()
+    assert message.startswith("transform(cheap): ")
+    assert "`prize`" in message
     assert line == [
         f'  File "{__file__}", line {cheap.__code__.co_firstlineno + 1}, in cheap',
         '    return rows.where(F.col("prize") < 10)',
@@ -88,7 +88,7 @@ def test_exceptions_of_a_function_are_passed_on_with_a_note(spark: SparkSession)
     assert "transform(fails)" in raised.value.__notes__[0]
 
 
-def test_two_columns_of_one_name_are_refused(spark: SparkSession) -> None:
+def test_duplicate_column_names_are_refused(spark: SparkSession) -> None:
     with pytest.raises(StreamTypeError, match="two columns are named 'PRICE'"):
         bids(spark).select("price", F.col("bidder").alias("PRICE"))
 
@@ -104,7 +104,7 @@ def test_a_refused_call_leaves_the_program_unchanged(spark: SparkSession) -> Non
     assert [str(made) for made in program.transformations] == ["bids", "select(price)"]
 
 
-def test_a_window_needs_an_event_time(spark: SparkSession) -> None:
+def test_an_event_time_window_needs_an_event_time(spark: SparkSession) -> None:
     keyed = bids(spark, event_time=None).key_by("auction")
 
     with pytest.raises(StreamTypeError, match=r"bids gives no event time"):
@@ -119,14 +119,14 @@ def test_event_time_is_lost_with_its_column(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("column", ["price", "nothing"])
-def test_a_window_takes_aggregates_and_no_other_columns(spark: SparkSession, column: str) -> None:
+def test_a_window_accepts_aggregates_and_no_other_columns(spark: SparkSession, column: str) -> None:
     windowed = bids(spark).key_by("auction").window(HOURS)
 
     with pytest.raises(StreamTypeError, match=r"^aggregate\((price|nothing)\): "):
         windowed.aggregate(F.col(column))
 
 
-def test_a_window_gives_its_bounds_its_keys_and_its_aggregates(spark: SparkSession) -> None:
+def test_a_window_result_has_its_bounds_keys_and_aggregates(spark: SparkSession) -> None:
     counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"), F.max("price"))
 
     selected = counted.select("window_start", "window_end", "auction", "bids", "`max(price)`")
@@ -142,7 +142,7 @@ def test_untyped_nulls_can_be_neither_keys_nor_aggregated(spark: SparkSession, e
         stream.key_by() if empty == "key_by" else stream.key_by("auction").window(HOURS).aggregate()
 
 
-def test_a_uid_belongs_to_one_operator(spark: SparkSession) -> None:
+def test_a_duplicate_uid_is_refused(spark: SparkSession) -> None:
     stream = bids(spark).uid("bids")
     narrowed = stream.select("price")
 
@@ -151,14 +151,14 @@ def test_a_uid_belongs_to_one_operator(spark: SparkSession) -> None:
     assert narrowed.uid("prices") is narrowed
 
 
-def test_a_uid_may_be_given_twice_to_the_same_operator(spark: SparkSession) -> None:
+def test_a_uid_may_be_set_twice_on_the_same_operator(spark: SparkSession) -> None:
     stream = bids(spark).uid("bids")
 
     assert stream.uid("bids") is stream
 
 
 @pytest.mark.parametrize("parallelism", [0, -1, True, 1.5, "2"])
-def test_parallelism_is_a_whole_number_from_one(spark: SparkSession, parallelism: int) -> None:
+def test_a_parallelism_must_be_a_positive_integer(spark: SparkSession, parallelism: int) -> None:
     stream = bids(spark)
 
     for setter in (stream.set_parallelism, stream.set_max_parallelism):

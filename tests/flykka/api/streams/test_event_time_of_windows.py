@@ -1,4 +1,6 @@
-"""The event time of window results: the column `window_end` less a millisecond, while the rows have that column."""
+"""The event time of window results is the column `window_end` minus one millisecond, as long as the rows have that
+column.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def test_the_event_time_follows_its_column(spark: SparkSession) -> None:
     assert again.columns == ["window_start", "window_end", "auction", "max(bids)"]
 
 
-def test_without_their_end_results_have_no_event_time(spark: SparkSession) -> None:
+def test_results_without_window_end_have_no_event_time(spark: SparkSession) -> None:
     dropped = bids_per_hour(spark).drop("window_end")
 
     with pytest.raises(StreamTypeError, match=r"gives no event time to window by: .* has dropped"):
@@ -53,7 +55,7 @@ def test_a_union_of_windows_has_their_event_time(spark: SparkSession) -> None:
     assert "window_end -1 ms" in repr(both)
 
 
-def test_only_the_last_windows_of_a_chain_wait_for_the_checkpoint(spark: SparkSession) -> None:
+def test_only_the_last_windows_of_a_chain_fire_on_checkpoints(spark: SparkSession) -> None:
     program = Program()
     again = (
         bids_per_hour(spark, program)

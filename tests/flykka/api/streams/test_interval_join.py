@@ -36,7 +36,7 @@ def code_of(stream: DataStream) -> IntervalJoinCode:
     return code
 
 
-def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
+def test_columns_of_both_sides_are_addressed_by_side_name(spark: SparkSession) -> None:
     stream = interval_joined(spark).select(
         "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
     )
@@ -74,7 +74,7 @@ def test_all_columns_of_a_side_are_retained_for_its_late_rows(spark: SparkSessio
     assert code_of(stream).left.rows.needed == ("auction", "price", "at")
 
 
-def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
+def test_each_side_of_an_interval_join_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.union(left).key_by("auction").interval_join(right.key_by("bidder")).between(0, "1s").select("left.*")
 
@@ -85,7 +85,7 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     assert keys == ["Column<'auction'>", "Column<'auction'>", "Column<'bidder'>"]
 
 
-def test_results_have_event_time_if_it_is_declared(spark: SparkSession) -> None:
+def test_results_of_an_interval_join_have_event_time_if_declared(spark: SparkSession) -> None:
     without = interval_joined(spark).select("left.at")
     stream = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
@@ -94,7 +94,7 @@ def test_results_have_event_time_if_it_is_declared(spark: SparkSession) -> None:
     assert stream.flow.type.event_time == EventTime(column="met_at")
 
 
-def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
+def test_columns_of_the_unmatched_side_are_nullable(spark: SparkSession) -> None:
     stream = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
 
     assert [each.nullable for each in stream.schema] == [True, True]
@@ -126,7 +126,7 @@ def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_incompatible_streams_are_refused(
+def test_incompatible_streams_are_refused_for_an_interval_join(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
     left, right = two_streams(spark)
@@ -159,7 +159,7 @@ def test_incompatible_streams_are_refused(
         (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
     ],
 )
-def test_impossible_joins_are_refused(
+def test_impossible_interval_joins_are_refused(
     spark: SparkSession, refused: Callable[[IntervalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
@@ -174,7 +174,7 @@ def test_empty_intervals_are_refused(spark: SparkSession) -> None:
         join.select("left.*")
 
 
-def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
+def test_an_interval_join_without_event_time_is_refused(spark: SparkSession) -> None:
     left, right = two_streams(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="gives no event time to join by"):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def nothing(rows: Any, state: Any) -> tuple[None, None]:
-    """Emit nothing, and retain no state."""
+    """Emit no rows, and retain no state."""
     return None, None
 
 
@@ -107,7 +107,7 @@ def test_columns_without_an_order_cannot_be_compared(spark: SparkSession) -> Non
         stream.key_by("auction").max_by("tags")
 
 
-def test_deduplication_does_not_change_the_type_of_a_stream(spark: SparkSession) -> None:
+def test_deduplication_preserves_the_schema_and_event_time_of_a_stream(spark: SparkSession) -> None:
     stream = bids(spark)
 
     for kept in (

@@ -34,7 +34,7 @@ def into_reader(program: Program, defaults: Defaults | None = None) -> list[Ship
 
 
 @pytest.mark.parametrize("strategy", CALLS)
-def test_the_last_partitioning_wins(spark: SparkSession, strategy: ShipStrategy) -> None:
+def test_the_last_partitioning_takes_precedence(spark: SparkSession, strategy: ShipStrategy) -> None:
     program = Program()
 
     CALLS[strategy](bids(spark, program).broadcast().shuffle()).where("price > 1").uid("reader")
@@ -51,7 +51,7 @@ def test_each_stream_of_a_union_retains_its_partitioning(spark: SparkSession) ->
     assert into_reader(program) == [ShipStrategy.BROADCAST, ShipStrategy.GLOBAL, ShipStrategy.FORWARD]
 
 
-def test_the_last_key_wins(spark: SparkSession) -> None:
+def test_the_last_key_takes_precedence(spark: SparkSession) -> None:
     program = Program()
 
     bids(spark, program).broadcast().key_by("auction").where("price > 1").uid("reader")
@@ -59,7 +59,7 @@ def test_the_last_key_wins(spark: SparkSession) -> None:
     assert into_reader(program) == [ShipStrategy.HASH]
 
 
-def test_a_partitioned_stream_is_no_operator(spark: SparkSession) -> None:
+def test_a_partitioned_stream_is_not_an_operator(spark: SparkSession) -> None:
     stream = bids(spark).rebalance()
 
     with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: set it before rebal"):
@@ -97,7 +97,7 @@ def test_a_uid_hash_suffices_and_must_be_an_operator_id(spark: SparkSession) -> 
 
 
 @pytest.mark.parametrize("name", ["", "  ", None])
-def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
+def test_a_slot_sharing_group_must_have_a_name(spark: SparkSession, name: str) -> None:
     with pytest.raises(ProgramError, match="must be a non-empty text"):
         bids(spark).slot_sharing_group(name)
     with pytest.raises(ProgramError, match="must be a non-empty text"):
@@ -106,7 +106,7 @@ def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
 
 @pytest.mark.parametrize("keys", [("auction",), ()])
 @pytest.mark.parametrize(("parallelism", "strategy"), [(1, ShipStrategy.FORWARD), (4, ShipStrategy.HASH)])
-def test_updates_of_a_key_reach_one_subtask(
+def test_updates_of_a_key_are_sent_to_one_subtask(
     spark: SparkSession, keys: tuple[str, ...], parallelism: int, strategy: ShipStrategy
 ) -> None:
     program = Program()

@@ -1,4 +1,4 @@
-"""Preview of a stream before any job: rows that operators return for one batch, and streams that have no preview."""
+"""Preview of a stream before any job: the rows that operators return for one batch, and streams without a preview."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment
     assert list(keyed.preview(1).number) == [0]
 
 
-def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
+def test_windows_over_all_rows_with_assigned_watermarks_have_a_preview(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
@@ -134,7 +134,7 @@ def test_a_preview_waits_for_a_slow_source(env: StreamExecutionEnvironment) -> N
 
 
 class Opened(RichFunction):
-    """Records the calls to its copies."""
+    """Records the calls of its copies."""
 
     calls: list[str] = []  # noqa: RUF012 - of all copies together
 
@@ -184,6 +184,6 @@ def test_a_preview_of_late_rows_is_refused_with_the_operator_name(
 
 
 @pytest.mark.parametrize("rows", [0, -1, 2.5])
-def test_the_number_of_preview_rows_is_a_positive_integer(env: StreamExecutionEnvironment, rows: int) -> None:
+def test_the_number_of_preview_rows_must_be_a_positive_integer(env: StreamExecutionEnvironment, rows: int) -> None:
     with pytest.raises(ProgramError, match="number of rows to preview"):
         generated_numbers(env, 1).preview(rows)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 class Holding(ProcessFunction):
-    """A function that holds a Spark session."""
+    """A function that has a Spark session as an attribute."""
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Holding(ProcessFunction):
     def process_element(self, row: dict[str, Any], ctx: Any) -> None: ...
 
 
-def test_a_function_that_holds_driver_objects_is_refused_by_name(spark: SparkSession) -> None:
+def test_a_function_with_driver_objects_is_refused_by_name(spark: SparkSession) -> None:
     rows = bids(spark)
 
     with pytest.raises(
@@ -36,7 +36,7 @@ def test_a_function_that_holds_driver_objects_is_refused_by_name(spark: SparkSes
         rows.process(Holding, "n bigint")  # type: ignore[arg-type]
 
 
-def test_a_method_is_refused_with_the_variable_that_it_reads(spark: SparkSession) -> None:
+def test_a_method_that_reads_a_program_variable_is_refused_by_name(spark: SparkSession) -> None:
     lock = threading.Lock()
 
     class Locking(ProcessFunction):

@@ -37,7 +37,7 @@ def test_a_program_without_sinks_is_refused_with_a_suggestion(spark: SparkSessio
         program.leading_to_sinks()
 
 
-def test_a_refused_program_is_discarded_at_the_next_source_and_not_earlier(spark: SparkSession) -> None:
+def test_a_refused_program_is_discarded_only_at_the_next_source(spark: SparkSession) -> None:
     refused = Program()
     refused.submit()
     stream = bids(spark, refused)
@@ -56,7 +56,7 @@ def test_another_source_may_be_added_before_submission(spark: SparkSession) -> N
     assert program.for_source() is program
 
 
-def test_remaining_operators_of_a_refused_program_stay_after_a_correction(spark: SparkSession) -> None:
+def test_remaining_operators_of_a_corrected_program_are_kept(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).select("price").uid("prices")
     program.submit()

@@ -24,7 +24,7 @@ def code_of(stream: DataStream) -> RegularJoinCode:
     return code
 
 
-def test_only_columns_that_are_read_are_retained_for_ever(spark: SparkSession) -> None:
+def test_only_columns_that_are_read_are_retained_without_expiry(spark: SparkSession) -> None:
     left, right = two_streams(spark, event_time=None)
 
     met = left.key_by("auction").regular_join(right.key_by("bidder")).on("left.price > 3").select("right.channel")
@@ -36,7 +36,7 @@ def test_only_columns_that_are_read_are_retained_for_ever(spark: SparkSession) -
     assert met.flow.type.event_time is None
 
 
-def test_the_time_to_live_is_in_the_fingerprint(spark: SparkSession) -> None:
+def test_the_time_to_live_is_part_of_the_fingerprint(spark: SparkSession) -> None:
     left, right = two_streams(spark, event_time=None)
 
     met = left.key_by("auction").regular_join(right.key_by("bidder")).time_to_live("1min").select("right.channel")

@@ -17,7 +17,7 @@ from tests.flykka.programs import HOURS, bids
 pytestmark = pytest.mark.spark
 
 
-def test_a_count_has_the_keys_and_a_column_of_the_given_name(spark: SparkSession) -> None:
+def test_a_count_has_the_keys_and_one_named_column(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction", F.upper("channel").alias("channel"))
 
     assert keyed.count().columns == ["auction", "channel", "count"]

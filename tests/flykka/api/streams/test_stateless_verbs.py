@@ -1,4 +1,4 @@
-"""DataFrame methods on a stream: the columns of their results, and calls that are refused though Spark allows them."""
+"""DataFrame methods on a stream: the columns of their results, and refused calls that Spark allows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class LatestPrice(RichFunction):
         (lambda bids: bids.map_in_arrow(again, "price long"), "map_in_arrow(again)", "price"),
     ],
 )
-def test_a_verb_is_an_operator_with_a_descriptive_name(spark: SparkSession, verb: Verb, name: str, left: str) -> None:
+def test_a_method_adds_an_operator_with_a_descriptive_name(
+    spark: SparkSession, verb: Verb, name: str, left: str
+) -> None:
     program = Program()
 
     made = verb(bids(spark, program))
@@ -84,7 +86,7 @@ def test_a_long_name_is_truncated(spark: SparkSession) -> None:
     assert len(name) < 70
 
 
-def test_a_keyed_stream_has_the_verbs_of_a_stream(spark: SparkSession) -> None:
+def test_a_keyed_stream_has_the_methods_of_a_stream(spark: SparkSession) -> None:
     program = Program()
 
     bids(spark, program).key_by("auction").with_column("n", F.lit(1)).name("ones")
@@ -135,7 +137,7 @@ def test_invalid_arguments_are_refused_even_if_spark_ignores_them(spark: SparkSe
         (lambda bids: bids.key_by("auction").transform(LatestPrice()), "this sorts rows .* and removes duplicates"),
     ],
 )
-def test_verbs_that_depend_on_batch_boundaries_are_refused(spark: SparkSession, verb: Verb, what: str) -> None:
+def test_methods_that_depend_on_batch_boundaries_are_refused(spark: SparkSession, verb: Verb, what: str) -> None:
     program = Program()
     stream = bids(spark, program)
 
@@ -168,7 +170,7 @@ def test_explode_turns_a_row_into_several(spark: SparkSession) -> None:
         (RichFunction, r"pass an object, RichFunction\(...\), not its class"),
     ],
 )
-def test_transform_takes_callables_of_rows(spark: SparkSession, function: Any, what: str) -> None:
+def test_transform_accepts_functions_of_rows(spark: SparkSession, function: Any, what: str) -> None:
     with pytest.raises(StreamTypeError, match=what):
         bids(spark).transform(function)
 
@@ -185,7 +187,7 @@ def test_transform_takes_callables_of_rows(spark: SparkSession, function: Any, w
         (lambda bids: bids.drop("at"), None),
     ],
 )
-def test_event_time_stays_while_its_column_is_a_named_timestamp(
+def test_event_time_is_preserved_while_its_column_is_a_named_timestamp(
     spark: SparkSession, verb: Verb, event_time: str | None
 ) -> None:
     made = verb(bids(spark))
@@ -241,9 +243,7 @@ def test_a_join_may_have_a_condition(spark: SparkSession, auctions: DataFrame) -
 
 
 @pytest.mark.parametrize("how", ["right", "right_outer", "full", "OUTER", "fullouter"])
-def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
-    spark: SparkSession, auctions: DataFrame, how: str
-) -> None:
+def test_a_join_that_emits_unmatched_static_rows_is_refused(spark: SparkSession, auctions: DataFrame, how: str) -> None:
     with pytest.raises(StreamTypeError, match=f"a '{how}' join would emit static rows without a match once per"):
         bids(spark).join(auctions, "auction", how)
 
@@ -281,7 +281,7 @@ def test_a_streaming_dataframe_of_spark_is_not_static(spark: SparkSession) -> No
 # Union
 
 
-def test_a_union_has_the_rows_of_all_streams_and_is_no_operator(spark: SparkSession) -> None:
+def test_a_union_adds_inputs_but_no_operator(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program)
 
@@ -300,7 +300,7 @@ def test_a_union_has_the_rows_of_all_streams_and_is_no_operator(spark: SparkSess
     ]
 
 
-def test_a_union_has_no_settings(spark: SparkSession) -> None:
+def test_settings_of_a_union_are_refused(spark: SparkSession) -> None:
     program = Program()
     united = bids(spark, program).union(bids(spark, program))
 
@@ -321,7 +321,7 @@ def test_a_union_has_no_settings(spark: SparkSession) -> None:
         (lambda bids: bids.key_by("auction"), "not with a KeyedStream"),
     ],
 )
-def test_a_union_needs_the_same_columns_in_the_same_order(
+def test_a_union_requires_equal_columns_in_equal_order(
     spark: SparkSession, other: Callable[[DataStream], DataStream], what: str
 ) -> None:
     stream = bids(spark)
@@ -330,12 +330,12 @@ def test_a_union_needs_the_same_columns_in_the_same_order(
         stream.union(other(stream))
 
 
-def test_streams_of_two_environments_are_not_united(spark: SparkSession) -> None:
+def test_streams_of_two_environments_cannot_be_united(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match="they belong to two environments"):
         bids(spark).union(bids(spark))
 
 
-def test_a_union_has_event_time_if_all_streams_have_the_same(spark: SparkSession) -> None:
+def test_a_union_has_event_time_if_all_streams_share_it(spark: SparkSession) -> None:
     program = Program()
     timed, other = bids(spark, program), bids(spark, program, event_time=None)
 

@@ -65,20 +65,20 @@ def test_a_window_aggregation_has_a_local_part_before_the_exchange(spark: SparkS
     assert to_windows.key_by.uid == "counts-keys"
 
 
-def test_the_local_part_runs_in_the_task_that_feeds_it(spark: SparkSession) -> None:
+def test_the_local_part_of_a_window_aggregation_is_chained_to_its_input(spark: SparkSession) -> None:
     graph = job_of(counting(spark, parallelism=2))
 
     assert chains(graph) == [["source-1", "counts-local"], ["counts", "output"]]
     assert [vertex.parallelism for vertex in graph.vertices] == [1, 2]
 
 
-def test_windows_before_a_sink_that_publishes_per_checkpoint_fire_per_checkpoint(spark: SparkSession) -> None:
+def test_windows_before_a_checkpointed_sink_fire_on_checkpoints(spark: SparkSession) -> None:
     graph = job_of(counting(spark))
 
     assert graph.vertices[-1].firing_mode is FiringMode.ON_CHECKPOINT
 
 
-def test_every_node_is_bound_to_code(spark: SparkSession) -> None:
+def test_every_stream_node_is_bound_to_code(spark: SparkSession) -> None:
     registry = CodeRegistry()
 
     graph = stream_graph(counting(spark).transformations, registry, Defaults())
@@ -88,13 +88,13 @@ def test_every_node_is_bound_to_code(spark: SparkSession) -> None:
     ]
 
 
-def test_two_runs_of_one_program_name_the_same_operators(spark: SparkSession) -> None:
+def test_two_runs_of_one_program_have_equal_operator_ids(spark: SparkSession) -> None:
     first, second = job_of(counting(spark)), job_of(counting(spark))
 
     assert first == second
 
 
-def test_the_environment_decides_settings_that_an_operator_leaves_open(spark: SparkSession) -> None:
+def test_unset_operator_settings_default_to_those_of_the_environment(spark: SparkSession) -> None:
     graph = graph_of(counting(spark), Defaults(parallelism=3, max_parallelism=12))
 
     assert {(node.parallelism, node.max_parallelism) for node in graph.nodes if node.uid != "counts-local"} == {(3, 12)}
@@ -110,7 +110,7 @@ def test_unequal_parallelism_is_rebalanced(spark: SparkSession) -> None:
     assert edge.ship_strategy is ShipStrategy.REBALANCE
 
 
-def test_a_keyed_stream_brings_keys_together_before_any_operator(spark: SparkSession) -> None:
+def test_a_keyed_stream_is_partitioned_before_any_operator(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).key_by("auction").transform(lambda rows: rows.dropDuplicates(["auction"]), per_batch=True)
 
@@ -119,7 +119,7 @@ def test_a_keyed_stream_brings_keys_together_before_any_operator(spark: SparkSes
     assert edge.ship_strategy is ShipStrategy.HASH
 
 
-def test_a_reader_of_a_union_has_an_input_from_each_stream(spark: SparkSession) -> None:
+def test_a_consumer_of_a_union_has_an_input_from_each_stream(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program).set_parallelism(2)
     first.union(second, first).where("price > 1").uid("dear").select("price").uid("prices")
@@ -167,7 +167,7 @@ def test_each_side_of_a_join_has_its_own_keys(spark: SparkSession) -> None:
     assert [str(column) for (column,) in keys] == ["Column<'auction'>", "Column<'bidder'>"]
 
 
-def test_both_parts_of_a_split_stream_run_in_its_task(spark: SparkSession) -> None:
+def test_both_parts_of_a_split_stream_are_chained(spark: SparkSession) -> None:
     program = Program()
     rest, side = bids(spark, program).side_output("price > 100")
     rest.sink_to(FileSink.parquet("/cheap"))
@@ -178,29 +178,29 @@ def test_both_parts_of_a_split_stream_run_in_its_task(spark: SparkSession) -> No
     assert [operator.input_operator for operator in vertex.operators] == [None, 0, 0, 1, 2]
 
 
-def _aggregated(stream: DataStream) -> None:
+def _aggregate_windows(stream: DataStream) -> None:
     stream.where("price > 1").key_by("auction").window(HOURS).aggregate(F.count("*").alias("n")).uid("end")
 
 
-def _appended(stream: DataStream) -> None:
+def _append_to_files(stream: DataStream) -> None:
     stream.where("price > 1").sink_to(FileSink.parquet("/dear"))
 
 
-def _met(stream: DataStream) -> None:
+def _join_intervals(stream: DataStream) -> None:
     other = stream.where("price > 1").key_by("bidder")
     stream.key_by("auction").interval_join(other).between("0s", "1s").select("left.price").uid("end")
 
 
-def _reduced(stream: DataStream) -> None:
+def _reduce_by_key(stream: DataStream) -> None:
     stream.where("price > 1").key_by("auction").reduce(lambda first, last: last).uid("end")
 
 
-def _printed(stream: DataStream) -> None:
+def _print_to_console(stream: DataStream) -> None:
     stream.select("price").sink_to(ConsoleSink())
 
 
 def _aggregated_and_without_duplicates(stream: DataStream) -> None:
-    _aggregated(stream)
+    _aggregate_windows(stream)
     stream.drop_duplicates("bidder").uid("first")
 
 
@@ -218,11 +218,11 @@ class Rates(RichFunction):
 @pytest.mark.parametrize(
     ("verbs", "ordered"),
     [
-        (_aggregated, False),
-        (_appended, False),
-        (_met, False),
-        (_reduced, True),
-        (_printed, True),
+        (_aggregate_windows, False),
+        (_append_to_files, False),
+        (_join_intervals, False),
+        (_reduce_by_key, True),
+        (_print_to_console, True),
         (_enriched, True),
         (_aggregated_and_without_duplicates, True),
     ],
@@ -240,7 +240,7 @@ def test_a_source_keeps_the_order_of_files_if_an_operator_needs_it(
     assert isinstance(code.source, FileSource)
     assert code.source.keeps_order is ordered
     keys = [edge.key_by for node in graph.nodes for edge in graph.inputs(node.uid) if node.uid == "end"]
-    assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduced}
+    assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduce_by_key}
 
 
 def test_an_operator_records_the_line_that_declared_it(spark: SparkSession) -> None:
@@ -276,7 +276,7 @@ def test_an_error_about_a_disconnected_program_names_the_operator(spark: SparkSe
         job_of(program)
 
 
-def test_subtasks_of_one_sharing_group_share_slots(spark: SparkSession) -> None:
+def test_subtasks_of_one_slot_sharing_group_share_slots(spark: SparkSession) -> None:
     shared = counting(spark, parallelism=2)
     apart = Program()
     bids(spark, apart).set_parallelism(2).select("price").set_parallelism(3).slot_sharing_group("heavy")

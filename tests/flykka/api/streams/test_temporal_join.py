@@ -31,7 +31,7 @@ def temporal_joined(spark: SparkSession) -> TemporalJoined:
 
 
 def upserts(stream: DataStream, *keys: str) -> DataStream:
-    """The rows as upserts by these keys, with the row kinds in the column `channel`."""
+    """Return the rows as upserts by these keys, with the row kinds in the column `channel`."""
     changelog = Changelog(keys=keys, row_kind="channel")
     return DataStream(stream.flow.typed(changelog, stream.flow.type.event_time))
 
@@ -54,7 +54,7 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
     ]
 
 
-def test_a_bare_name_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
+def test_a_bare_name_refers_to_a_column_that_only_one_side_has(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     renamed = right.select("auction", F.col("price").alias("rate"), "at")
 
@@ -84,7 +84,7 @@ def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
     assert sides.right.columns == ("bidder", "price", "at")
 
 
-def test_the_row_kind_is_retained_for_versions_that_can_be_deleted(spark: SparkSession) -> None:
+def test_the_row_kind_of_versions_is_retained_if_they_can_be_deleted(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.key_by("auction").temporal_join(upserts(right, "auction").key_by("auction")).select("right.price")
 
@@ -92,7 +92,7 @@ def test_the_row_kind_is_retained_for_versions_that_can_be_deleted(spark: SparkS
     assert code_of(made).sides.right.columns == ("price", "channel", "at")
 
 
-def test_all_columns_of_left_rows_are_retained_if_late_ones_are_read(spark: SparkSession) -> None:
+def test_all_left_columns_are_retained_if_late_rows_are_read(spark: SparkSession) -> None:
     stream = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
 
     late = stream.get_side_output(LATE)

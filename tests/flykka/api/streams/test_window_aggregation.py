@@ -27,7 +27,7 @@ LATE = OutputTag("late")
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
-    """Bids per auction and hour, with a side output for late rows."""
+    """Return bids per auction and hour, with a side output for late rows."""
     windowed = bids(spark, program).key_by("auction").window(HOURS)
     if tag is not None:
         windowed = windowed.side_output_late_data(tag)
@@ -149,7 +149,7 @@ def test_an_undeclared_side_output_is_refused(spark: SparkSession, declared: Out
     assert declared is not None or ".side_output_late_data(tag)" in str(refused.value)
 
 
-def test_only_windows_have_late_rows(spark: SparkSession) -> None:
+def test_only_windows_have_a_late_data_output(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match="bids has no side output"):
         bids(spark).get_side_output(LATE)
 
@@ -169,7 +169,7 @@ def test_a_side_output_is_declared_by_a_tag(spark: SparkSession) -> None:
         (lambda late: late.slot_sharing_group("other"), "slot sharing group"),
     ],
 )
-def test_late_rows_leave_in_the_tasks_of_their_windows(
+def test_late_rows_are_emitted_by_the_tasks_of_their_windows(
     spark: SparkSession, setting: Callable[[DataStream], DataStream], what: str
 ) -> None:
     late = bids_per_hour(spark).get_side_output(LATE)

@@ -26,7 +26,7 @@ LATE = OutputTag("late")
 
 
 def best(rows: DataFrame) -> DataFrame:
-    """The three highest bids of each window."""
+    """Return the three highest bids of each window."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"), "auction")
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
@@ -56,7 +56,7 @@ def test_results_of_a_function_without_the_window_end_have_no_event_time(spark: 
         stream.window_all(HOURS)
 
 
-def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: SparkSession) -> None:
+def test_a_second_window_replaces_the_bounds_of_the_first(spark: SparkSession) -> None:
     counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.max("price").alias("price"))
 
     made = counted.window_all(HOURS).apply(best)
@@ -86,7 +86,7 @@ def test_an_invalid_function_is_refused_at_once(
 
 
 def by_window(rows: DataFrame) -> DataFrame:
-    """The highest bids of each window."""
+    """Return the highest bids of each window."""
     sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
     return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
 
@@ -136,7 +136,7 @@ def test_computations_across_several_windows_are_refused(
     assert "window_end" in str(refused.value)
 
 
-def test_a_function_of_keyed_windows_groups_by_the_keys_too(spark: SparkSession) -> None:
+def test_a_function_of_keyed_windows_must_group_by_the_keys_too(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction", "channel", F.col("price") % 2).window(HOURS)
 
     with pytest.raises(StreamTypeError, match=r"of all keys that a subtask has, .* group or partition by channel too"):
@@ -144,7 +144,7 @@ def test_a_function_of_keyed_windows_groups_by_the_keys_too(spark: SparkSession)
     assert keyed.apply(lambda rows: rows.groupBy("window_end", "auction", "channel").count()).columns[-1] == "count"
 
 
-def test_windows_over_all_rows_are_preaggregated_locally_and_merged_in_one_subtask(
+def test_windows_over_all_rows_are_preaggregated_and_merged_in_one_subtask(
     spark: SparkSession,
 ) -> None:
     program = Program()

@@ -30,7 +30,7 @@ def merge_rows(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
     return left
 
 
-def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: SparkSession) -> None:
+def test_results_have_the_window_bounds_and_the_columns_of_both_sides(spark: SparkSession) -> None:
     made = equal(spark).window(HOURS).select("left.auction", F.col("right.price").alias("paid"))
 
     assert made.columns == ["window_start", "window_end", "auction", "paid"]
@@ -40,13 +40,13 @@ def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: Spar
     assert (code.left.rows.needed, code.right.rows.needed) == (("auction", "at"), ("auction", "price", "at"))
 
 
-def test_a_join_with_a_dataframe_is_unchanged(spark: SparkSession) -> None:
+def test_a_join_with_a_dataframe_is_not_a_window_join(spark: SparkSession) -> None:
     items = spark.createDataFrame([], "auction long, item string")
 
     assert bids(spark).join(items, "auction", "left").columns[-1] == "item"
 
 
-def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
+def test_co_groups_have_the_declared_output_columns(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     groups = left.co_group(right).where("auction").equal_to("bidder").window(HOURS)
 

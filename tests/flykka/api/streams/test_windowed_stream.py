@@ -178,7 +178,7 @@ def test_a_function_of_session_rows_must_group_by_window_and_key(spark: SparkSes
         ("window_end bigint", None),
     ],
 )
-def test_rows_of_window_functions_have_event_time_with_the_window_end(
+def test_results_of_window_functions_with_the_window_end_have_event_time(
     spark: SparkSession, columns: str, event_time: EventTime | None
 ) -> None:
     stream = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)

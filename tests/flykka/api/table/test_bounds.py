@@ -1,4 +1,4 @@
-"""Bounds of ROW_NUMBER(): a filter is pushed down if the result stays equal, and the operator keeps enough rows."""
+"""Bounds of ROW_NUMBER(): a filter is pushed down if the result stays equal, and the operator retains enough rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TWO_READERS = f"WITH r AS ({NUMBERED}) SELECT a.auction, a.n, b.n AS m FROM r AS
 
 
 def limits(queries: Queries, query: str) -> list[int]:
-    """The limits of the top-N operators of a query."""
+    """Return the limits of the top-N operators of a query."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
 
 
 def numbers_all_rows(operators: list[str]) -> bool:
-    """True if a window function numbers all rows, without a limit."""
+    """Return whether a window function numbers all rows, without a limit."""
     return any(name.startswith("window(row_number") for name in operators) and not any(map(is_first_rows, operators))
 
 
@@ -71,7 +71,7 @@ def test_a_bound_is_recognised_in_every_spelling(
         *(pytest.param(each, marks=pytest.mark.long) for each in ("n > 1", "n <= price", "n <= NULL", "n <> 1")),
     ],
 )
-def test_a_condition_that_accepts_any_number_is_no_bound(queries: Queries, condition: str) -> None:
+def test_a_condition_that_accepts_any_number_is_not_a_bound(queries: Queries, condition: str) -> None:
     operators = queries.operators(f"SELECT auction, n FROM ({NUMBERED}) WHERE {condition}")
 
     assert numbers_all_rows(operators)
@@ -159,11 +159,11 @@ def test_a_bound_is_pushed_through_nodes_that_preserve_the_result(
         ),
     ],
 )
-def test_a_bound_is_not_pushed_below_clauses_or_readers_that_would_see_it(queries: Queries, query: str) -> None:
+def test_a_bound_is_not_pushed_below_clauses_that_would_change_the_result(queries: Queries, query: str) -> None:
     assert any(each.startswith("window(row_number") for each in queries.operators(query))
 
 
-def test_a_bound_is_not_pushed_below_versions(queries: Queries) -> None:
+def test_a_bound_is_not_pushed_below_a_versioned_view(queries: Queries) -> None:
     query = (
         f"WITH r AS ({NUMBERED}) SELECT b.price, n FROM bid AS b JOIN r FOR SYSTEM_TIME AS OF b.at"
         " ON b.auction = r.auction WHERE r.n <= 2"

@@ -32,7 +32,7 @@ PEOPLE = [
 LARGEST = 2**63 - 1
 AMOUNTS: list[list[tuple[object, ...]]] = [
     [(1, "a", LARGEST, -128, "1.000000000000000001", 9, "+I"), (9, "b", LARGEST, 5, "2", 9, "+I")],
-    # Too large only temporarily, in the order of the rows.
+    # The intermediate sum is too large, although the final sum fits.
     [
         *((n, "a", LARGEST, n, "0.000000000000000002", 8, "+I") for n in (2, 3)),
         (1, "a", LARGEST, -128, "1.000000000000000001", 9, "-D"),
@@ -54,7 +54,7 @@ SUMS = {
     " FROM amount GROUP BY k",
     "tried": "SELECT sum(t) AS t, try_sum(v) AS v, try_sum(v) FILTER (WHERE id < 4) AS back FROM amount",
 }
-"""Sums that fit their type, or are allowed not to."""
+"""Sums that fit their type, or that may become NULL."""
 
 TOO_LARGE = {
     "wrapped": "SELECT sum(v) AS v, avg(v) AS mean FROM amount",
@@ -137,10 +137,10 @@ ORDINARY = {
     "session": "SELECT bidder, session_window(at, '3 seconds').start AS s, count(*) AS n FROM {b}"
     " GROUP BY session_window(at, '3 seconds'), bidder",
 }
-"""Queries of a view, appended or keyed, beside changing people."""
+"""Queries of a view, appended or keyed, besides changing people."""
 
 SOME = ("greatest", "placed", "means", "best", "nowhere", "none there")
-"""Each of these needs functions that the others do not need."""
+"""Queries that each need functions that the others do not need."""
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def bids(spark: SparkSession) -> Iterator[DataFrame]:
 
 @pytest.fixture
 def people(spark: SparkSession) -> DataFrame:
-    """Changes of people in three batches."""
+    """Return changes of people in three batches."""
     return spark.createDataFrame(spark.sparkContext.parallelize(PEOPLE, 3).flatMap(lambda rows: rows), PERSON)
 
 
@@ -173,12 +173,12 @@ def env(
 
 
 def with_place(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """The rows with the number of their batch, and their place in it."""
+    """Return the rows with the index of their batch, and their position in the batch."""
     return rows.withColumn("batch", F.lit(next(numbers))).withColumn("place", F.monotonically_increasing_id())
 
 
 def remaining_rows(written: DataFrame, stream: DataStream) -> DataFrame:
-    """The rows that remain once all changes are applied: the last of each key, unless it is a deletion."""
+    """Return the rows that remain once all changes are applied: the last row of each key, unless it is a deletion."""
     changelog = stream.changelog
     if changelog.keys is None:
         written = written.drop("batch", "place")
@@ -200,7 +200,7 @@ def remaining_rows(written: DataFrame, stream: DataStream) -> DataFrame:
     [(SOME, 1), pytest.param(tuple(QUERIES), 2, marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_rows_remaining_after_all_changes_are_those_of_spark(
+def test_rows_remaining_after_all_changes_equal_those_of_spark(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     bids: DataFrame,
@@ -220,7 +220,7 @@ def check_remaining_rows(
     tmp_path: Path,
     queries: Mapping[str, str],
 ) -> None:
-    """Run queries as one job, and compare the rows that remain with those of a batch."""
+    """Run queries as one job, and compare the remaining rows with those of a batch."""
     streams = {name: env.sql(query) for name, query in queries.items()}
     for name, stream in streams.items():
         placed = stream.transform(partial(with_place, numbers=count()), per_batch=True)

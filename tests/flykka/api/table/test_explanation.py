@@ -76,7 +76,7 @@ def test_operators_of_changing_rows_list_their_state_and_cost(
         ("SELECT auction, count(*) AS n FROM bid GROUP BY auction", False, False),
     ],
 )
-def test_the_warning_names_what_bounds_the_state_of_a_join(
+def test_the_warning_names_the_bound_of_a_joins_state(
     queries: Queries, query: str, has_bounds: bool, has_time_to_live: bool
 ) -> None:
     (warning,) = (line for line in queries.explain_sql(query).splitlines() if line.startswith("WARNING"))

@@ -120,7 +120,7 @@ def test_results_of_one_window_retain_their_window(queries: Queries, kind: str, 
 
 
 def counts_of_windows(size: str, slide: str = "") -> str:
-    """Counts per window, with the window's start and end."""
+    """Return a query of counts per window, with the window's start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 
@@ -136,7 +136,7 @@ def counts_of_windows(size: str, slide: str = "") -> str:
         pytest.param("FULL", "s", marks=pytest.mark.long),
     ],
 )
-def test_windows_of_one_size_are_joined_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
+def test_equal_windows_are_joined_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
     of_keys = (
         f"SELECT s, auction, n FROM ({counts_of_windows('10 seconds')})"
         if column == "s"
@@ -167,7 +167,7 @@ def test_windows_of_one_size_are_joined_by_their_start_or_end(queries: Queries, 
         (counts_of_windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
     ],
 )
-def test_starts_and_ends_of_windows_bound_their_event_times(
+def test_window_starts_and_ends_bound_event_times(
     queries: Queries, other: str, condition: str, interval: Interval
 ) -> None:
     (code,) = joins(
@@ -248,23 +248,23 @@ def test_the_event_time_of_results_is_that_of_the_later_row(queries: Queries, co
 
 
 def test_explain_lists_the_state_of_each_side(queries: Queries) -> None:
-    def kept(condition: str) -> list[str]:
+    def retained_rows(condition: str) -> list[str]:
         query = f"SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
         lines = queries.explain_sql(query).splitlines()
         return [line.strip() for line in lines if "keeps" in line or "WARNING" in line]
 
-    assert kept("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
+    assert retained_rows("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
         "keeps the rows of the left side until the watermark passes their time by 10 min 0 s",
         "keeps the rows of the right side until the watermark passes their time",
     ]
-    half = kept("b.at >= a.at")
+    half = retained_rows("b.at >= a.at")
     assert half[:2] == [
         "keeps the rows of the left side forever",
         "keeps the rows of the right side until the watermark passes their time",
     ]
     assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never expires")
-    assert kept("a.price < b.price")[0] == "keeps the rows of both sides forever"
-    assert "if its ON bounds the event times of both sides" in kept("a.price < b.price")[1]
+    assert retained_rows("a.price < b.price")[0] == "keeps the rows of both sides forever"
+    assert "if its ON bounds the event times of both sides" in retained_rows("a.price < b.price")[1]
 
     queries.set_sql_state_ttl("90s")
-    assert kept("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]
+    assert retained_rows("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]

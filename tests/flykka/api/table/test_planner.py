@@ -72,7 +72,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_nodes_become_operators(queries: Queries, query: str, operators: list[str]) -> None:
+def test_plan_nodes_become_operators(queries: Queries, query: str, operators: list[str]) -> None:
     found = queries.operators(query)
 
     assert [name for name in found if name not in ("select(window, n)",)] == [
@@ -177,7 +177,7 @@ def test_results_of_sliding_windows_are_aggregated_in_windows_of_their_slide(que
         ),
     ],
 )
-def test_a_result_is_known_to_be_append_only_or_not(queries: Queries, query: str, changelog: Changelog) -> None:
+def test_a_result_is_recognised_as_append_only_or_changing(queries: Queries, query: str, changelog: Changelog) -> None:
     assert queries.sql(query).changelog == changelog
 
 

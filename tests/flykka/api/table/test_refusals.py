@@ -1,4 +1,4 @@
-"""The reasons that refusals give."""
+"""The reasons in error messages of refused queries."""
 
 from __future__ import annotations
 

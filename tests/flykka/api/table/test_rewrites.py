@@ -1,4 +1,4 @@
-"""Plan rewrites, each with the condition under which the rows of the result stay the same."""
+"""Plan rewrites, each with the condition under which the result stays the same."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_filter_of_changing_rows_emits_deletes_unless_it_filters_by_key(
     assert queries.operators(query)[1] == verb
 
 
-def test_a_filter_is_preserved_above_an_outer_join_that_produces_nulls(queries: Queries) -> None:
+def test_a_filter_above_an_outer_join_that_produces_nulls_is_preserved(queries: Queries) -> None:
     numbered = "SELECT *, row_number() OVER (PARTITION BY auction ORDER BY at) AS n FROM bid"
     query = (
         "SELECT a.auction, b.auction AS b, b.n FROM auction AS a"

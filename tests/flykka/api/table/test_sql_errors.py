@@ -56,7 +56,7 @@ def test_invalid_sql_is_refused_with_its_line_and_column(queries: Queries, query
     assert "SQLSTATE" not in str(refused.value)
 
 
-def test_an_error_is_one_readable_text(queries: Queries) -> None:
+def test_an_sql_error_is_one_readable_text(queries: Queries) -> None:
     with pytest.raises(SqlError) as refused:
         queries.sql("SELECT *\nFROM persons")
 

@@ -274,7 +274,7 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""For each row of the page: an operator, a pattern of the changelog of the result, and queries."""
+"""For each row of the page: an operator, a pattern of the result's changelog, and queries."""
 
 REFUSED: dict[str, tuple[str, ...]] = {
     "`now()`, `current_date()`, `rand()`, `uuid()`": tuple(
@@ -347,7 +347,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
 
 
 def page_table(first: str) -> dict[str, list[str]]:
-    """The rows of the page's table whose first column has this title, by their first cell."""
+    """Return the rows of the page's table whose first column has this title, by their first cell."""
     start = next(number for number, line in enumerate(LINES) if line.startswith(f"| {first} |"))
     rows = []
     for line in LINES[start + 2 :]:
@@ -365,7 +365,7 @@ def test_every_row_of_the_page_has_a_case_and_vice_versa(first: str, cases: dict
 first_and_all = pytest.mark.parametrize(
     "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "all"]
 )
-"""The first text of each row; all texts only in long runs, because planning has tests of its own."""
+"""The first query of each row; all queries only in long runs, because planning has its own tests."""
 
 
 @first_and_all

@@ -55,7 +55,9 @@ APPENDED = {
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
 SOME_APPENDED = ("exploded", "sessions", "best", "near")
-"""Each of these needs an operator that the others do not need; tests of the DataStream API cover the rest."""
+"""Queries that each need an operator that the others do not need; tests of the DataStream API cover the other
+operators.
+"""
 UPSERTS = {
     "counts": (
         "SELECT auction AS a, count(*) AS n, sum(price) FILTER (WHERE price > 50) AS s FROM bid GROUP BY auction",
@@ -87,7 +89,7 @@ SOME_UPSERTS = ("bidders", "dearest")
 
 @pytest.fixture
 def bids(spark: SparkSession) -> Iterator[DataFrame]:
-    """Bids of a minute and a half, in order; a pause now and then ends sessions, and some rows have no time."""
+    """Ordered bids of a minute and a half. Pauses now and then end sessions, and some rows have no time."""
     rows = [
         (
             n % 7,
@@ -114,14 +116,14 @@ def env(spark: SparkSession, tmp_path: Path, bids: DataFrame) -> Iterator[Stream
 
 
 def some_and_all(some: Sequence[str], queries: Iterable[str]) -> Any:
-    """Some of the queries; all of them in long runs."""
+    """Return parameters for some of the queries, and in long runs for all of them."""
     return pytest.mark.parametrize(
         "names", [some, pytest.param(tuple(queries), marks=pytest.mark.long)], ids=["some", "all"]
     )
 
 
 def with_number(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """The rows with the number of their batch."""
+    """Return the rows with the index of their batch."""
     return rows.withColumn("batch", F.lit(next(numbers)))
 
 
@@ -166,7 +168,7 @@ def test_the_newest_upserts_equal_the_rows_of_spark(
         assertDataFrameEqual(newest, batch_result(spark, bids, query))
 
 
-@pytest.mark.long  # Inserts read such views in each run.
+@pytest.mark.long  # Every run reads such views by INSERT.
 def test_a_view_defined_in_sql_is_read_like_a_registered_stream(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:

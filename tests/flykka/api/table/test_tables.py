@@ -73,7 +73,7 @@ def test_the_watermark_column_may_have_any_name(queries: Queries, column: str, c
 
 
 @pytest.mark.parametrize("other", ["`event`.`time`", "`time`", "`event.time` + INTERVAL 1 SECOND"])
-def test_the_watermark_of_a_column_with_a_dot_applies_to_that_column(queries: Queries, other: str) -> None:
+def test_the_watermark_column_may_have_a_dot_in_its_name(queries: Queries, other: str) -> None:
     clause = f"WATERMARK FOR `event.time` AS {other}"
 
     with pytest.raises(SqlError, match="is the column less a constant interval"):
@@ -136,11 +136,11 @@ def test_settings_apply_to_the_environment(queries: Queries, tmp_path: Path) -> 
 
 
 def test_an_insert_is_explained_with_its_table(queries: Queries) -> None:
-    told = queries.execute_sql("EXPLAIN INSERT INTO counts SELECT auction, count(*) FROM made GROUP BY auction")
+    explanation = queries.execute_sql("EXPLAIN INSERT INTO counts SELECT auction, count(*) FROM made GROUP BY auction")
 
-    assert isinstance(told, str)
-    assert "into counts  upserts by auction" in told.splitlines()
-    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never expires" in told
+    assert isinstance(explanation, str)
+    assert "into counts  upserts by auction" in explanation.splitlines()
+    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never expires" in explanation
     assert not [made for made in queries.program.transformations if made.kind is OperatorKind.SINK]
 
 
@@ -163,7 +163,7 @@ def test_a_statement_set_is_one_job_validated_statement_by_statement(queries: Qu
 
 
 def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
-    """The uids of the stateful operators of an INSERT, by kind."""
+    """Return the uids of the stateful operators of an INSERT, by operator kind."""
     before = queries.program.transformations
     parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
     queries.statement_executor.statements.insert(*parsed)
@@ -210,7 +210,7 @@ def test_similar_operators_are_numbered_and_those_of_views_use_view_names(querie
     assert {made.uid for made in queries.program.transformations} >= {"made", "minutes.window-aggregate(made)"}
 
 
-def test_scripts_are_split_at_semicolons_outside_of_literals() -> None:
+def test_scripts_are_split_at_semicolons_outside_literals() -> None:
     script = "SELECT ';' /* ; /* ; */ */ FROM `a;b`; -- ; no\n;\nEXECUTE STATEMENT SET BEGIN\n INSERT INTO x SELECT 1;"
     script += " INSERT INTO y SELECT ';';\nEND;\nSELECT r'\\' AS a, \"it\"\"s;\", 'it\\'s;'"
 

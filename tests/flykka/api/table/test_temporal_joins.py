@@ -62,7 +62,7 @@ def test_results_have_the_event_time_of_the_left_stream(queries: Queries) -> Non
     assert queries.sql(f"SELECT window, count(*) AS n FROM ({query}) GROUP BY window(ordered_at, '1 minute')").columns
 
 
-def test_conditions_on_a_version_do_not_select_another_one(queries: Queries) -> None:
+def test_conditions_on_a_version_do_not_select_another_version(queries: Queries) -> None:
     join = f"SELECT b.price, v.price AS was FROM bid b JOIN versions {AS_OF} b.at AS v"
     asked = f"{join} ON b.bidder = v.bidder AND v.price > 3 AND v.at >= b.at - INTERVAL 1 DAY WHERE b.price > 7"
 
@@ -95,7 +95,7 @@ def test_a_version_excluded_by_a_filter_does_not_match(queries: Queries) -> None
     assert code.sides.row_kind == "row_kind"
 
 
-def test_several_joins_may_use_the_same_time(queries: Queries) -> None:
+def test_several_joins_may_use_the_same_event_time(queries: Queries) -> None:
     codes = joins(
         queries,
         f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at v ON b.bidder = v.bidder"
@@ -106,10 +106,14 @@ def test_several_joins_may_use_the_same_time(queries: Queries) -> None:
 
 
 def test_explain_lists_the_retained_state(queries: Queries) -> None:
-    told = queries.explain_sql(f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder")
+    explanation = queries.explain_sql(
+        f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder"
+    )
 
-    assert "keeps the rows of the left side until the watermark reaches their time" in told
-    assert "the versions of the right side until the watermark reaches the next one of their key, the last" in told
+    assert "keeps the rows of the left side until the watermark reaches their time" in explanation
+    assert (
+        "the versions of the right side until the watermark reaches the next one of their key, the last" in explanation
+    )
 
 
 ON = "ON b.bidder = v.bidder"

@@ -1,4 +1,4 @@
-"""A cached plan is used as long as its inputs are unchanged, and no longer."""
+"""A cached plan is used only as long as its inputs are unchanged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
 
 
 def record_inputs(app: App, options: LaunchOptions = OPTIONS) -> bool:
-    """True if the app's inputs could be read, so that its plan is cached."""
+    """Return whether the app's inputs could be read, so that its plan is cached."""
     with AppInputs(app.path, time.time_ns()) as inputs:
         app.run()
     if (read := inputs.read()) is None:
@@ -100,7 +100,7 @@ def test_a_changed_input_of_the_app_invalidates_the_plan(change: Callable[[], ob
 @pytest.mark.parametrize(
     "name", ["LIMIT_OF_" + "THE_APP", pytest.param("SPARK_HOME_OF_" + "ANOTHER", marks=pytest.mark.long)]
 )
-def test_a_changed_environment_variable_of_app_or_spark_invalidates_the_plan(
+def test_a_changed_environment_variable_invalidates_the_plan(
     name: str, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_inputs(app)
@@ -110,7 +110,7 @@ def test_a_changed_environment_variable_of_app_or_spark_invalidates_the_plan(
     assert PlanCache(app, OPTIONS).find() is None
 
 
-def test_a_variable_that_the_app_does_not_use_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_the_app_does_not_use_is_ignored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     record_inputs(app)
 
     # Concatenated because this file is a module that is loaded when the app's inputs are recorded.
@@ -127,7 +127,7 @@ def test_a_variable_that_the_app_does_not_use_does_not_count(app: App, monkeypat
         (["--of", "the app"], LaunchOptions(values={"master": "local[3]"})),
     ],
 )
-def test_other_arguments_and_options_have_their_own_plan(
+def test_other_arguments_and_options_have_separate_plans(
     arguments: list[str], options: LaunchOptions, app: App
 ) -> None:
     record_inputs(app)
@@ -150,7 +150,7 @@ def test_a_damaged_plan_is_ignored(app: App, tmp_path: Path) -> None:
     assert PlanCache(app, OPTIONS).find() is None
 
 
-def test_an_unwritable_cache_folder_is_no_error(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_folder_is_ignored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(Path("app.py").absolute()))
 
     assert record_inputs(app)

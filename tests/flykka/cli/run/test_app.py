@@ -1,4 +1,4 @@
-"""An app runs as it does with `python`, and its errors look as its author expects."""
+"""An app runs as with `python`, and its errors look as its author expects."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_the_app_is_the_main_module_and_imports_its_neighbours(
 
 
 @pytest.mark.parametrize("name", ["nowhere.py", ""])
-def test_a_missing_file_is_a_problem(tmp_path: Path, name: str) -> None:
+def test_a_missing_app_file_is_reported_as_a_problem(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)
 
     assert path.rstrip("/") in (App(path).problem() or "")
 
 
-def test_a_script_is_no_problem(tmp_path: Path) -> None:
+def test_a_valid_script_is_accepted(tmp_path: Path) -> None:
     assert app_in_folder(tmp_path, "").problem() is None
 
 
@@ -94,7 +94,7 @@ def test_an_error_of_flykka_is_printed_with_the_line_of_the_app(tmp_path: Path) 
     ]
 
 
-def test_an_error_outside_of_the_app_has_no_line() -> None:
+def test_an_error_outside_the_app_has_no_line() -> None:
     assert App("app.py").explained(ProgramError("not as written")) == "flykka: ProgramError: not as written"
 
 
@@ -107,7 +107,7 @@ def test_a_syntax_error_is_printed_with_its_position(tmp_path: Path) -> None:
     assert error == "SyntaxError: invalid syntax"
 
 
-def test_verbose_prints_the_whole_traceback(tmp_path: Path) -> None:
+def test_verbose_mode_prints_the_complete_traceback(tmp_path: Path) -> None:
     app = app_in_folder(tmp_path, "1 / 0\n")
 
     assert "in run_path" in app.explained(app_error(app), whole=True)
@@ -121,8 +121,8 @@ def test_verbose_prints_the_whole_traceback(tmp_path: Path) -> None:
         pytest.param('PRICE = F.col("price") * 2', "AssertionError", marks=pytest.mark.long),
     ],
 )
-def test_a_line_that_needs_a_missing_session_is_printed_with_advice(tmp_path: Path, line: str, error: str) -> None:
-    # In a process of its own: other tests have a session.
+def test_a_line_that_needs_a_missing_session_is_reported_with_advice(tmp_path: Path, line: str, error: str) -> None:
+    # In a separate process, because other tests have a session.
     path = tmp_path / "app.py"
     path.write_text(f"from pyspark.sql import functions as F\n\n{line}\n")
 
@@ -136,7 +136,7 @@ def test_a_line_that_needs_a_missing_session_is_printed_with_advice(tmp_path: Pa
     assert ran.stderr.split("\nflykka: ")[1].startswith("there is no Spark session yet: get_execution_environment(...)")
 
 
-def test_another_failed_assertion_is_printed_without_advice(tmp_path: Path) -> None:
+def test_other_failed_assertions_are_printed_without_advice(tmp_path: Path) -> None:
     app = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
 
     assert app.explained(app_error(app)).endswith("AssertionError: SparkContext._active_spark_context")

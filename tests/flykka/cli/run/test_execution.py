@@ -1,4 +1,4 @@
-"""Files that remain after a run."""
+"""The end of a run: its summary, failed and cancelled jobs, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def app_run(shown: StringIO | None = None) -> AppRun:
     return AppRun(LaunchOptions(), output, continue_with=lambda *start: " ".join(("flykka run app.py", *start)))
 
 
-def test_a_job_whose_environment_was_closed_meanwhile_has_failed() -> None:
+def test_a_job_whose_environment_was_closed_has_failed() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -40,7 +40,7 @@ def test_a_job_whose_environment_was_closed_meanwhile_has_failed() -> None:
     ("out", "err", "link"),
     [(True, True, "/#token=of-the-tests"), (True, False, ""), (False, True, ""), (False, False, "")],
 )
-def test_the_token_is_printed_on_a_terminal_only(
+def test_the_token_is_printed_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, out: bool, err: bool, link: str
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: out, raising=False)
@@ -55,7 +55,7 @@ def test_the_token_is_printed_on_a_terminal_only(
     assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in output.getvalue()
 
 
-def test_a_job_cancelled_by_the_app_is_no_failure() -> None:
+def test_a_job_cancelled_by_the_app_is_not_a_failure() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -95,7 +95,7 @@ def test_the_summary_of_a_cancelled_job_explains_the_missing_checkpoint(
         (False, JobSettings(), "flykka run app.py --from-savepoint /savepoints/savepoint-ab12cd-1"),
     ],
 )
-def test_the_summary_contains_the_command_that_continues(
+def test_the_summary_contains_the_command_to_continue(
     keeps_checkpoints: bool, said: JobSettings, continued: str
 ) -> None:
     output = StringIO()

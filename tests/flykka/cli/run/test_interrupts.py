@@ -1,4 +1,4 @@
-"""Ctrl-C: once, twice, and while no job runs."""
+"""The effects of Ctrl-C, once or repeated, with and without a running job."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_ctrl_c_stops_with_a_savepoint_if_a_directory_is_configured(said: queue.
     assert stop.savepoint_directory == "/savepoints"
 
 
-def test_two_ctrl_c_cancel_even_if_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
+def test_two_ctrl_c_cancel_the_job_even_if_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
     clock = seconds().__next__
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put, clock) as interrupts:
         signal.raise_signal(signal.SIGINT)
@@ -110,7 +110,7 @@ def test_two_ctrl_c_cancel_even_if_the_stop_has_failed(said: queue.SimpleQueue[s
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_run_without_a_prompt_ends_even_with_an_unstoppable_job(
+def test_a_run_without_a_prompt_ends_despite_an_unstoppable_job(
     said: queue.SimpleQueue[str], number: signal.Signals
 ) -> None:
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
@@ -126,9 +126,7 @@ def test_a_run_without_a_prompt_ends_even_with_an_unstoppable_job(
     assert [type(message) for message in job.received[1:]] == [StopJob]
 
 
-def test_a_job_that_cannot_be_stopped_waits_until_others_have_stopped(
-    job: OneJob, said: queue.SimpleQueue[str]
-) -> None:
+def test_an_unstoppable_job_waits_until_others_have_stopped(job: OneJob, said: queue.SimpleQueue[str]) -> None:
     with (
         one_job(stops=False) as other,
         Interrupts(lambda: running_clients(other.client, job.client), said.put),
@@ -173,7 +171,7 @@ def test_a_job_in_submission_is_stopped_like_the_others(job: OneJob, said: queue
     assert result.checkpoint_path == KEPT
 
 
-def test_three_ctrl_c_interrupt_like_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
+def test_three_ctrl_c_interrupt_the_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
     with Interrupts(lambda: [job.client], said.put):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -181,7 +179,7 @@ def test_three_ctrl_c_interrupt_like_any_program(job: OneJob, said: queue.Simple
             signal.raise_signal(signal.SIGINT)
 
 
-def test_without_a_running_job_one_ctrl_c_is_enough(
+def test_one_ctrl_c_interrupts_a_program_without_jobs(
     job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
 ) -> None:
     job.publish(JobResultSuccess(job_id=JOB))
@@ -203,7 +201,7 @@ def test_former_signal_handlers_are_restored(said: queue.SimpleQueue[str], inter
     assert signal.getsignal(interrupt) is before
 
 
-def test_a_handler_installed_meanwhile_is_replaced(said: queue.SimpleQueue[str]) -> None:
+def test_a_signal_handler_installed_later_is_replaced(said: queue.SimpleQueue[str]) -> None:
     with Interrupts(list, said.put) as interrupts:
         ours = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)

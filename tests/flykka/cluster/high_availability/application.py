@@ -1,4 +1,4 @@
-"""An application in a process of its own, which runs jobs on command: all of it but Spark.
+"""An application in a separate process, which runs jobs on command, without Spark.
 
 `python -m tests.flykka.cluster.high_availability.application FOLDER`, then on its standard input `run NAME`, `close` or
 `abandon`.
@@ -20,7 +20,7 @@ from tests.actors.whole_cluster import Names
 
 
 class PrintingLaunch(Launch):
-    """Prints the messages for users on standard output, where the test reads them."""
+    """Prints messages for users on standard output, where the test reads them."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)

@@ -1,4 +1,4 @@
-"""The high-availability stores: each test of the contract runs on every one of them."""
+"""Fixtures of the high-availability stores: each contract test runs on every store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file_system(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for all tests that leave it running."""
+    """A server for all tests that do not stop it."""
     server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
     server.start()
     yield server
@@ -42,7 +42,7 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 
 @pytest.fixture
 def zookeeper_settings(zookeeper_server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
-    """An empty store whose sessions outlast any pause of this machine."""
+    """Settings of an empty store whose sessions outlast any pause of this machine."""
     return ZooKeeperSettings(
         hosts=zookeeper_server.hosts,
         storage_dir=str(tmp_path / "storage"),
@@ -59,6 +59,6 @@ def zookeeper(zookeeper_settings: ZooKeeperSettings) -> Iterator[Place]:
 
 @pytest.fixture(params=["memory", "file_system", pytest.param("zookeeper", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """An empty store of each kind in turn."""
+    """An empty store of each type in turn."""
     found: Place = request.getfixturevalue(request.param)
     return found

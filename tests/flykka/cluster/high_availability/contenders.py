@@ -8,50 +8,50 @@ from flykka.actors.high_availability.services import HighAvailabilityServices, L
 from flykka.messages.wire.ids import LeaderSessionId
 
 PATIENCE = 60.0
-"""A time limit in seconds. Notifications come at once; only a failing test waits this long."""
+"""A time limit in seconds. Notifications arrive at once; only a failing test waits this long."""
 
 
 class Contender:
-    """Notifications in order."""
+    """Records notifications in order."""
 
     def __init__(self) -> None:
-        self._told: Queue[tuple[str, object]] = Queue()
+        self._notifications: Queue[tuple[str, object]] = Queue()
 
     def granted(self, session: LeaderSessionId) -> None:
-        self._told.put(("granted", session))
+        self._notifications.put(("granted", session))
 
     def revoked(self, session: LeaderSessionId) -> None:
-        self._told.put(("revoked", session))
+        self._notifications.put(("revoked", session))
 
     def failed(self, error: BaseException) -> None:
-        self._told.put(("failed", error))
+        self._notifications.put(("failed", error))
 
     def wait_granted(self) -> LeaderSessionId:
-        """Wait until it leads; returns the session."""
+        """Wait until this contender leads, and return its session."""
         session = self._wait("granted")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_revoked(self) -> LeaderSessionId:
-        """Wait until it has lost leadership; returns the session that has ended."""
+        """Wait until this contender has lost the leadership, and return the session that has ended."""
         session = self._wait("revoked")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_failed(self) -> BaseException:
-        """Wait until the election fails for it."""
+        """Wait until the election fails for this contender."""
         error = self._wait("failed")
         assert isinstance(error, BaseException)
         return error
 
     @property
     def has_no_more_notifications(self) -> bool:
-        """True if the test has waited for every notification."""
-        return self._told.empty()
+        """Return whether the test has waited for every notification."""
+        return self._notifications.empty()
 
     def _wait(self, what: str) -> object:
         try:
-            kind, said = self._told.get(timeout=PATIENCE)
+            kind, said = self._notifications.get(timeout=PATIENCE)
         except Empty:
             raise AssertionError(f"it was not {what}") from None
         assert kind == what, (kind, said)
@@ -59,7 +59,7 @@ class Contender:
 
 
 def lead(services: HighAvailabilityServices) -> LeaderStore:
-    """Wait until these services lead; returns their store."""
+    """Wait until these services lead, and return their store."""
     contender = Contender()
     services.contend(contender)
     return services.store(contender.wait_granted())

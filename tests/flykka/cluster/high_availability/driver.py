@@ -1,4 +1,4 @@
-"""A driver in a process of its own, which reads commands from standard input and prints their results.
+"""A driver in a separate process, which reads commands from standard input and prints their results.
 
 `python -m tests.flykka.cluster.high_availability.driver file_system FOLDER` or `... zookeeper HOSTS FOLDER`.
 """

@@ -10,14 +10,14 @@ from flykka.actors.high_availability.services import Backend, HighAvailabilitySe
 
 
 class Place:
-    """Creates services for as many drivers as a test needs, and closes them at the end."""
+    """Creates services for as many drivers as a test needs, and closes them after the test."""
 
     def __init__(self, backend: Callable[[], Backend]) -> None:
         self._backend = backend
         self._services: list[HighAvailabilityServices] = []
 
     def services(self) -> HighAvailabilityServices:
-        """Services for one more driver."""
+        """Return services for one more driver."""
         services = HighAvailabilityServices(self._backend())
         self._services.append(services)
         return services

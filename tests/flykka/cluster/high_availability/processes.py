@@ -1,4 +1,4 @@
-"""Drivers in processes of their own, for a test to stop, resume and kill."""
+"""Drivers in separate processes, which a test can stop, resume and kill."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[4]
 
 
 class Driver:
-    """One process with waits for its output."""
+    """One process, whose output can be awaited."""
 
     def __init__(
         self, *arguments: str, module: str = "tests.flykka.cluster.high_availability.driver", patience: float = PATIENCE
     ) -> None:
-        """`patience`: seconds without output after which a wait fails."""
+        """`patience` is the number of seconds without output after which a wait fails."""
         self._patience = patience
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -37,7 +37,7 @@ class Driver:
         Thread(target=self._listen, daemon=True).start()
 
     def wait_line(self) -> str:
-        """Wait for the next line of its output."""
+        """Wait for the next line of output."""
         try:
             return self._said.get(timeout=self._patience)
         except Empty:
@@ -48,18 +48,17 @@ class Driver:
         assert said.startswith("granted "), said
 
     def ask(self, command: str) -> str:
-        """Send a command and return the answer."""
         self.send_command(command)
         return self.wait_line()
 
     def send_command(self, command: str) -> None:
-        """Send a command without waiting for an answer."""
+        """Send a command without waiting for a reply."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
 
     def wait_ended(self) -> int:
-        """Wait until it has ended; returns its exit code."""
+        """Wait until the process has ended, and return its exit code."""
         return self._process.wait(self._patience)
 
     def send(self, number: signal.Signals) -> None:
@@ -83,5 +82,5 @@ class Driver:
             for line in self._process.stdout:
                 self._said.put(line.strip())
         except ValueError:
-            # Its pipe is closed already because it has ended.
+            # The pipe is already closed because the process has ended.
             pass

@@ -1,4 +1,4 @@
-"""Applications on one store, each in a process of its own: which one runs which jobs and gets their results."""
+"""Applications on one store, each in a separate process: which application runs which jobs and gets their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def application(folder: Path) -> Driver:
 
 
 def standby_of(first: Driver, folder: Path) -> Driver:
-    """A standby driver, started once the first one has run a job."""
+    """Start a standby driver after the first driver has run a job."""
     assert first.wait_line() == "began"
     assert first.ask("run one") == "one has finished"
     second = application(folder)
@@ -46,7 +46,7 @@ def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_path: Path) -> None:
+def test_a_standby_gets_the_results_of_a_concluded_run_then_starts_another(tmp_path: Path) -> None:
     with application(tmp_path) as first, standby_of(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 

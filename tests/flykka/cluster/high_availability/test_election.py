@@ -13,7 +13,7 @@ from tests.flykka.cluster.high_availability.contenders import Contender, lead
 from tests.flykka.cluster.high_availability.places import Place
 
 
-def test_the_first_leads_and_the_second_waits_until_it_closes(place: Place) -> None:
+def test_a_second_contender_leads_after_the_first_closes(place: Place) -> None:
     first, second = place.services(), place.services()
     session = lead(first).session
     waiting = Contender()

@@ -42,7 +42,7 @@ def refuse_to_sync_folders(descriptor: int) -> None:
 
 
 class Holder:
-    """Holds the lock, and ignores notifications."""
+    """Acquires the lock, and ignores notifications."""
 
     def acquired(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """A backend that holds the lock of its folder."""
+    """Return a backend that has locked its folder."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services
@@ -142,7 +142,7 @@ def test_a_child_of_a_driver_does_not_keep_its_lock(tmp_path: Path) -> None:
     other.contend(waiting)
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # The warning does not apply to a child that calls nothing else.
+        # The warning does not apply to a child process that makes no other calls.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
@@ -192,7 +192,7 @@ def test_a_folder_of_another_machine_is_refused(address: str) -> None:
         services_of(store_settings(address))
 
 
-def test_the_type_of_a_file_system_is_that_of_the_nearest_mount() -> None:
+def test_the_file_system_type_is_that_of_the_nearest_mount() -> None:
     kinds = {
         path: file_system_of(Path(path), MOUNTS)
         for path in ("/tmp/x", "/data/x", "/data/home/me", "/data/homeless", "/my disk/x")
@@ -227,7 +227,7 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
         FileSystemHaServices(str(file / "store"))
 
 
-def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     services = FileSystemHaServices(str(tmp_path))
     lead(services).run()
     (tmp_path / "run").write_bytes(b"\xc1")
@@ -236,7 +236,7 @@ def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
         services.last_run()
 
 
-def test_a_leader_whose_folder_is_deleted_steps_down_until_it_can_lead(tmp_path: Path) -> None:
+def test_a_leader_steps_down_while_its_folder_is_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     services, contender = FileSystemHaServices(str(folder)), Contender()
     services.contend(contender)
@@ -252,7 +252,7 @@ def test_a_leader_whose_folder_is_deleted_steps_down_until_it_can_lead(tmp_path:
 
 
 @pytest.mark.parametrize("value", [b"new", None])
-def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
+def test_a_leader_steps_down_after_an_uncertain_write_and_rereads_the_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes | None
 ) -> None:
     services, contender = HighAvailabilityServices(FileSystemBackend(str(tmp_path))), Contender()
@@ -271,7 +271,7 @@ def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
     services.close()
 
 
-def test_a_folder_that_can_never_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", refuse_to_sync_folders)
 
     with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be created: Input/output"):

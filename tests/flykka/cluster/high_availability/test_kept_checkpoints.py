@@ -1,4 +1,4 @@
-"""Completing a checkpoint is one step in the store, and only a job's current coordinator can take it."""
+"""Completing a checkpoint is one step in the store, and only a job's current coordinator can complete it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_next_leader_recovers_completed_checkpoints_oldest_first(place: Plac
     assert recovered.completed == (checkpoint_pointer(10), checkpoint_pointer(11))
 
 
-def test_the_latest_checkpoint_is_the_last_completed_and_readable_by_all(place: Place) -> None:
+def test_the_latest_checkpoint_is_readable_by_all_contenders(place: Place) -> None:
     checkpoints = lead(place.services()).checkpoints(JOB)
     assert checkpoints.latest() is None
 
@@ -67,7 +67,7 @@ def test_ids_are_unique_across_coordinators_and_leaders(place: Place) -> None:
     assert store.checkpoints(OTHER).recover("c", 1).first_id == 1
 
 
-def test_ids_start_after_that_of_the_adopted_checkpoint(checkpoints: CheckpointPointers) -> None:
+def test_ids_start_after_the_id_of_the_adopted_checkpoint(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
 
     drawn = [checkpoints.draw_ids("coordinator", 2, at_least=8), checkpoints.draw_ids("coordinator", 2, at_least=40)]
@@ -126,7 +126,7 @@ def test_a_coordinator_of_a_former_leader_cannot_clear_an_empty_store(place: Pla
         checkpoints.remove_all("coordinator")
 
 
-def test_removed_checkpoints_are_gone_and_removal_is_idempotent(checkpoints: CheckpointPointers) -> None:
+def test_checkpoint_removal_is_idempotent(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
     for checkpoint_id in (1, 2, 3):
         checkpoints.add("coordinator", checkpoint_pointer(checkpoint_id))

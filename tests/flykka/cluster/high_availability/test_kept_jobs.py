@@ -36,7 +36,7 @@ def test_a_run_continues_until_it_is_concluded(place: Place) -> None:
     assert second.last_run() == ApplicationRun(run_id=run)
 
 
-def test_a_run_after_a_concluded_one_has_another_id(place: Place) -> None:
+def test_a_run_started_after_a_concluded_one_has_a_new_id(place: Place) -> None:
     services = place.services()
     store = lead(services)
     first = store.run()
@@ -48,7 +48,7 @@ def test_a_run_after_a_concluded_one_has_another_id(place: Place) -> None:
     assert store.run() != first
 
 
-def test_a_paused_driver_cannot_conclude_an_already_ended_run(place: Place) -> None:
+def test_a_paused_driver_cannot_conclude_an_ended_run(place: Place) -> None:
     store = lead(place.services())
     first = store.run()
     store.conclude_run(first)
@@ -101,7 +101,7 @@ def test_an_archived_job_is_deleted_except_for_its_result(place: Place) -> None:
     assert store.result(JOB) == end
 
 
-def test_the_next_leader_reads_a_result_until_another_run_begins(place: Place) -> None:
+def test_the_next_leader_reads_a_result_until_a_new_run_starts(place: Place) -> None:
     first = place.services()
     store = lead(first)
     run = store.run()
@@ -118,7 +118,7 @@ def test_the_next_leader_reads_a_result_until_another_run_begins(place: Place) -
     assert store.result(JOB) is None
 
 
-def test_a_later_result_with_more_details_replaces_the_former(place: Place) -> None:
+def test_a_later_result_with_more_details_replaces_the_earlier_one(place: Place) -> None:
     store = lead(place.services())
     store.put_result(JobEnded(job_id=JOB, status=JobStatus.FINISHED))
 
@@ -139,7 +139,7 @@ def test_the_next_run_does_not_recover_jobs_of_a_concluded_one(place: Place) -> 
     assert store.jobs() == ()
 
 
-def test_a_job_name_may_be_an_invalid_file_name(place: Place) -> None:
+def test_a_job_name_may_be_invalid_as_a_file_name(place: Place) -> None:
     store = lead(place.services())
     odd = submitted("../a/b c:%2F")
 

@@ -64,7 +64,7 @@ def test_each_environment_of_an_application_has_its_own_store() -> None:
     assert (numbered(ZOOKEEPER, 1), second.path) == (ZOOKEEPER, "/flykka/prices-2")
 
 
-def test_a_launcher_sets_the_store_of_each_environment_over_the_app() -> None:
+def test_a_launcher_overrides_the_store_of_each_environment_of_the_app() -> None:
     launch = Launch(LaunchOptions(values={"high_availability": FOLDER}))
 
     assert [store_of_app(launch) for _ in range(2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
@@ -72,7 +72,7 @@ def test_a_launcher_sets_the_store_of_each_environment_over_the_app() -> None:
 
 
 def store_of_app(launch: Launch) -> StoreSettings | None:
-    """The store of another environment, whose app configures ZooKeeper."""
+    """Return the store of another environment, whose app configures ZooKeeper."""
     options = launch.environment_options()
     options.set_options({"high_availability": ZOOKEEPER})
     return options.cluster_settings().high_availability

@@ -1,4 +1,4 @@
-"""A real ZooKeeper: expiring sessions, drivers that are paused meanwhile, and servers that restart."""
+"""A real ZooKeeper: expiring sessions, drivers that are paused during the expiry, and servers that restart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORT_SESSION_MS = 4_000
 
 @pytest.fixture
 def raw(zookeeper_settings: ZooKeeperSettings) -> Iterator[KazooClient]:
-    """An administrator's client, which may read and delete everything."""
+    """An administrator's client, which may read and delete all nodes."""
     client = KazooClient(hosts=zookeeper_settings.hosts, timeout=60.0)
     client.start(PATIENCE)
     yield client
@@ -67,7 +67,7 @@ def test_a_standby_takes_over_when_the_session_of_a_killed_driver_expires(
         services.close()
 
 
-def test_a_driver_that_sleeps_through_its_session_expiry_completes_nothing_afterwards(
+def test_a_driver_paused_during_its_session_expiry_completes_nothing(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
@@ -92,7 +92,7 @@ def test_a_driver_that_sleeps_through_its_session_expiry_completes_nothing_after
     assert said == {"revoked", "refused"}
 
 
-def test_a_leader_whose_session_expires_is_notified_and_leads_again_under_another(
+def test_a_leader_whose_session_expires_leads_again_with_a_new_session(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     backend = ZooKeeperBackend(zookeeper_settings)
@@ -110,14 +110,14 @@ def test_a_leader_whose_session_expires_is_notified_and_leads_again_under_anothe
     services.close()
 
 
-def test_a_leader_whose_session_expires_lets_the_standby_lead(zookeeper_settings: ZooKeeperSettings) -> None:
+def test_a_standby_takes_over_from_a_leader_whose_session_expires(zookeeper_settings: ZooKeeperSettings) -> None:
     backend = ZooKeeperBackend(zookeeper_settings)
     services, contender = HighAvailabilityServices(backend), Contender()
     services.contend(contender)
     contender.wait_granted()
     other, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
     other.contend(waiting)
-    # Wait until its latch follows the leader's, before the leader contends again.
+    # Wait until the standby's latch follows the leader's latch, before the leader contends again.
     _wait_for_latches(backend, 2)
 
     _end_session(_session(backend), zookeeper_settings)
@@ -147,7 +147,7 @@ def test_a_leader_whose_latch_is_deleted_is_notified_at_its_next_write(
     services.close()
 
 
-def test_a_restarted_server_finds_the_leader_waiting(tmp_path: Path) -> None:
+def test_a_restarted_server_finds_the_waiting_leader(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "server")
     server.start()
     settings = ZooKeeperSettings(hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=100_000)
@@ -170,13 +170,13 @@ def test_a_restarted_server_finds_the_leader_waiting(tmp_path: Path) -> None:
     server.kill()
 
 
-def test_a_driver_asks_the_next_server_if_one_accepts_connections_and_is_silent(
+def test_a_driver_skips_a_server_that_accepts_connections_but_is_silent(
     zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zookeeper_client, "HANDSHAKE_TIMEOUT", 0.5)
     contender = Contender()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        # kazoo shuffles the servers: in this list a silent one nearly always comes first.
+        # kazoo shuffles the servers. In this list a silent server nearly always comes first.
         silent_host = f"127.0.0.1:{silent.getsockname()[1]}"
         hosts = ",".join([zookeeper_settings.hosts, *[silent_host] * 9])
         services = ZooKeeperHaServices(replace(zookeeper_settings, hosts=hosts))
@@ -244,7 +244,7 @@ def test_a_write_with_an_unknown_outcome_is_applied_once(
     services.close()
 
 
-def test_a_value_too_large_for_zookeeper_is_a_file_deleted_with_it(
+def test_a_value_too_large_for_zookeeper_is_stored_in_a_file(
     zookeeper_settings: ZooKeeperSettings, raw: KazooClient
 ) -> None:
     services, storage = ZooKeeperHaServices(zookeeper_settings), Path(zookeeper_settings.storage_dir)
@@ -277,7 +277,7 @@ def test_a_deleted_file_is_reported_by_name(zookeeper_settings: ZooKeeperSetting
     services.close()
 
 
-def test_a_deleted_job_leaves_nothing(zookeeper_settings: ZooKeeperSettings, raw: KazooClient) -> None:
+def test_a_deleted_job_leaves_no_nodes(zookeeper_settings: ZooKeeperSettings, raw: KazooClient) -> None:
     services = ZooKeeperHaServices(zookeeper_settings)
     store = lead(services)
     store.checkpoints(JOB).recover("coordinator", 1)
@@ -308,13 +308,13 @@ def test_without_kazoo_the_error_names_the_package_to_install(
 
 
 @pytest.mark.parametrize("path", ["flykka", "/flykka/", "/a//b", "/"])
-def test_a_path_invalid_in_zookeeper_is_refused(path: str) -> None:
+def test_an_invalid_zookeeper_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="a path in ZooKeeper begins with a slash and ends without one"):
         ZooKeeperSettings(hosts="zk:2181", storage_dir="/shared", path=path)
 
 
 def _end_session(session: tuple[int, bytes], settings: ZooKeeperSettings) -> None:
-    """Ends a session as a timeout would: closes it from another client with its password."""
+    """End a session as a timeout would: close it from another client with its password."""
     double = KazooClient(hosts=settings.hosts, timeout=60.0, client_id=session)
     double.start(PATIENCE)
     double.stop()

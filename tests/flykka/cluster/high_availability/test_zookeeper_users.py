@@ -47,7 +47,7 @@ def settings(server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
 
 
 def run_of(settings: ZooKeeperSettings) -> str:
-    """The run that a leader with these settings begins or continues."""
+    """Return the run that a leader with these settings begins or continues."""
     services, contender = ZooKeeperHaServices(settings), Contender()
     try:
         services.contend(contender)
@@ -57,7 +57,7 @@ def run_of(settings: ZooKeeperSettings) -> str:
 
 
 @pytest.mark.slow
-def test_the_next_driver_of_the_user_continues(settings: ZooKeeperSettings) -> None:
+def test_the_next_driver_of_the_same_user_continues_the_run(settings: ZooKeeperSettings) -> None:
     assert run_of(settings) == run_of(settings)
 
 
@@ -97,7 +97,7 @@ def test_all_created_nodes_belong_to_the_user(settings: ZooKeeperSettings) -> No
 
 
 @pytest.mark.slow
-def test_a_path_below_that_of_another_user_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
+def test_a_path_below_another_users_path_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     run_of(settings)
     below = replace(settings, username="orders", password_file=str(tmp_path / "orders"), path=f"{settings.path}/below")
 
@@ -132,9 +132,9 @@ def test_missing_packages_of_the_extra_are_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
-    told = store_settings("zookeeper://zk:2181/prices?storage_dir=/s&acl=creator&username=me&password_file=/secret")
+    settings = store_settings("zookeeper://zk:2181/prices?storage_dir=/s&acl=creator&username=me&password_file=/secret")
 
-    assert told == ZooKeeperSettings(
+    assert settings == ZooKeeperSettings(
         hosts="zk:2181",
         storage_dir="/s",
         path="/prices",
@@ -145,7 +145,7 @@ def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "error"),
     [
         ("&acl=mine", "the acl is one of open, creator, not 'mine'"),
         ("&acl=creator", "with acl 'creator' the nodes belong to a user: give username and password_file"),
@@ -153,6 +153,6 @@ def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
         ("&password=x", "contains no address of ZooKeeper"),
     ],
 )
-def test_invalid_users_are_refused(more: str, told: str) -> None:
-    with pytest.raises(ProgramError, match=told):
+def test_invalid_users_are_refused(more: str, error: str) -> None:
+    with pytest.raises(ProgramError, match=error):
         store_settings(f"zookeeper://zk:2181/prices?storage_dir=/s{more}")

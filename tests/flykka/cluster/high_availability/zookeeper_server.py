@@ -1,4 +1,6 @@
-"""A real ZooKeeper server, from the jars in PySpark: reachable from this machine only, ended by its process id."""
+"""A real ZooKeeper server from the jars in PySpark, which is reachable only from this machine and is killed by its
+process id.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,16 @@ from time import monotonic
 from tests.flykka.cluster.high_availability.contenders import PATIENCE
 
 TICK_MS = 200
-"""The tick of the server in milliseconds; the shortest session is two ticks."""
+"""The tick of the server in milliseconds; the shortest session timeout is two ticks."""
 
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.jar", "snappy-java-*.jar")
 
 
 class ZooKeeperServer:
-    """One server with its data in `folder`; it may be stopped, resumed, killed and started again."""
+    """One server with its data in `folder`, which can be stopped, resumed, killed and started again."""
 
     def __init__(self, folder: Path, users: Mapping[str, str] | None = None) -> None:
-        """`users` maps names to passwords; these users may log in by SASL."""
+        """`users` maps the names to the passwords of the users who may log in by SASL."""
         self._folder = folder
         self._options: tuple[str, ...] = ()
         with socket.socket() as free:
@@ -53,7 +55,7 @@ class ZooKeeperServer:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start it, and wait until it can be reached."""
+        """Start the server, and wait until it is reachable."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -74,7 +76,7 @@ class ZooKeeperServer:
             Event().wait(0.02)
 
     def kill(self) -> None:
-        """End it without a shutdown, as in a power failure."""
+        """Kill the server, as a power failure does."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Event streams send changes, keep-alives and an end."""
+"""Event streams send changes, keep-alive comments and an end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB_EVENTS = f"/jobs/{JOB}/events"
 
 
 class SleepClock:
-    """Time that passes only during a sleep."""
+    """A clock whose time passes only during a sleep."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -64,7 +64,7 @@ async def test_a_comment_is_sent_if_nothing_changes() -> None:
     assert HEARTBEAT.startswith(b":")
 
 
-async def test_a_stream_without_an_answer_ends_with_the_reason() -> None:
+async def test_a_stream_ends_with_the_reason_if_there_is_no_reply() -> None:
     def refuse() -> dict[str, Any]:
         raise RestError(503, "silent")
 
@@ -118,7 +118,7 @@ def test_an_unknown_job_has_no_events(served: Served) -> None:
     assert served.http.get("/jobs/zz/events").status_code == 400
 
 
-def test_open_streams_are_limited_and_a_closed_one_frees_its_place(served: Served) -> None:
+def test_open_streams_are_limited_and_a_closed_one_can_be_replaced(served: Served) -> None:
     limits = httpx.Limits(max_connections=STREAMS + 4)
     with httpx.Client(base_url=served.server.address, timeout=20, limits=limits) as http:
         with ExitStack() as streams:

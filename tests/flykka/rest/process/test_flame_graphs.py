@@ -1,4 +1,4 @@
-"""Flame graphs: which threads count, how stacks become a tree, and when a new graph is sampled."""
+"""Flame graphs: which threads are sampled, how stacks become a tree, and when a new graph is sampled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB, VERTEX = JobId("a" * 32), JobVertexId("sink_2")
 
 
 def thread(name: str, *functions: str) -> ThreadSample:
-    """A thread whose stack has these functions, the outermost first."""
+    """Return a thread whose stack has these functions, outermost first."""
     stack = [FrameSummary("app.py", 7, function) for function in reversed(functions)]
     return ThreadSample(ident=hash(name), native_id=None, name=name, is_daemon=True, stack=stack)
 
@@ -45,7 +45,7 @@ def test_a_thread_belongs_to_the_vertex_of_the_attempt_in_its_name() -> None:
     assert of("flykka-dispatcher-1") is None
 
 
-def test_stacks_become_a_tree_with_the_number_of_samples_at_each_node() -> None:
+def test_stacks_are_merged_into_a_tree_with_sample_counts() -> None:
     assert tree([("a", "b"), ("a", "c"), ("a", "b")]) == {
         "name": "root",
         "value": 3,
@@ -63,7 +63,7 @@ def test_stacks_become_a_tree_with_the_number_of_samples_at_each_node() -> None:
 
 
 class SampledThreads:
-    """Graphs of fake threads, over a clock that only pauses advance; `done` is set after the last one of a sampling."""
+    """Graphs of fake threads, with a clock that only pauses advance; `done` is set after the last pause of a sample."""
 
     def __init__(self, threads: list[ThreadSample], working: str) -> None:
         self.seconds = 0.0
@@ -83,7 +83,7 @@ class SampledThreads:
         return False
 
     def graph(self, kind: FlameGraphType = FlameGraphType.FULL, subtask: int | None = None) -> dict[str, Any]:
-        """The graph, as soon as it is available."""
+        """Return the graph as soon as it is available."""
         while "data" not in (found := self.ask(kind, subtask)):
             pass
         return found
@@ -101,7 +101,7 @@ def sampled() -> Iterator[SampledThreads]:
     made.graphs.close()
 
 
-def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: SampledThreads) -> None:
+def test_a_graph_is_empty_until_all_vertex_threads_are_sampled(sampled: SampledThreads) -> None:
     first, later = sampled.ask(), sampled.graph()
 
     assert first == {"endTimestamp": -3}
@@ -126,7 +126,7 @@ def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: SampledT
     assert sampled.graph(FlameGraphType.ON_CPU, 0)["data"] == {"name": "root", "value": 0, "children": []}
 
 
-def test_an_old_graph_is_replaced_and_served_until_then(sampled: SampledThreads) -> None:
+def test_an_old_graph_is_served_until_its_replacement_is_ready(sampled: SampledThreads) -> None:
     sampled.graph()
     sampled.ask()
     assert sampled.pauses == SAMPLES
@@ -136,7 +136,7 @@ def test_an_old_graph_is_replaced_and_served_until_then(sampled: SampledThreads)
         assert sampled.ask()["endTimestamp"] == 42
 
 
-def test_after_close_no_thread_is_sampled(sampled: SampledThreads) -> None:
+def test_no_thread_is_sampled_after_close(sampled: SampledThreads) -> None:
     sampled.graphs.close()
 
     assert sampled.ask() == {"endTimestamp": -3}

@@ -1,4 +1,4 @@
-"""The log in memory: it keeps the last bytes, and other handlers stay as they are."""
+"""The log in memory: it retains the last bytes, and other handlers are not changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_only_the_last_lines_are_retained(log: ProcessLog) -> None:
     assert log.sizes()[0][:2] == (LOG_NAME, len(log.text()))
 
 
-def test_a_line_that_is_too_long_retains_its_end(log: ProcessLog) -> None:
+def test_only_the_end_of_an_overlong_line_is_retained(log: ProcessLog) -> None:
     logging.getLogger("flykka").warning("x" * 1_000 + "end")
 
     assert log.text().endswith("xend\n")

@@ -38,7 +38,7 @@ def test_another_application_is_not_found(served: Served) -> None:
     assert served.http.post(f"/applications/{'f' * 32}/cancel").status_code == 404
 
 
-def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served) -> None:
+def test_the_cluster_settings_of_an_application_are_those_of_the_job_manager(served: Served) -> None:
     answer = served.http.get(f"{application_of(served)}/jobmanager/config").json()
 
     assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in answer
@@ -52,13 +52,13 @@ def test_an_application_without_failures_has_an_empty_list(served: Served) -> No
 
 
 def test_failures_of_all_jobs_are_listed_newest_first() -> None:
-    def failed(name: str, at_ms: int) -> RootExceptionHistoryEntry:
+    def failure_entry(name: str, at_ms: int) -> RootExceptionHistoryEntry:
         cause = SerializedThrowable(type_name=name, message="no")
         return RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=at_ms))
 
-    told = application_exceptions([(JobId("a"), failed("Early", 1)), (JobId("b"), failed("Late", 2))])
+    response = application_exceptions([(JobId("a"), failure_entry("Early", 1)), (JobId("b"), failure_entry("Late", 2))])
 
-    assert told["exceptionHistory"]["entries"] == [
+    assert response["exceptionHistory"]["entries"] == [
         {"exceptionName": "Late", "stacktrace": "Late: no", "timestamp": 2, "jobId": "b"},
         {"exceptionName": "Early", "stacktrace": "Early: no", "timestamp": 1, "jobId": "a"},
     ]
@@ -82,10 +82,10 @@ def test_cancelling_an_application_cancels_its_jobs_and_is_idempotent(served: Se
 def test_settings_of_a_job_have_the_names_of_flinks_options() -> None:
     strategy = FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=60_000, delay_ms=10)
 
-    told = {each["key"]: each["value"] for each in job_configuration(graph_of(vertex("a", 4), restart=strategy))}
+    settings = {each["key"]: each["value"] for each in job_configuration(graph_of(vertex("a", 4), restart=strategy))}
 
-    assert told["parallelism.default"] == "4"
-    assert told["restart-strategy.type"] == "failure-rate"
-    assert told["restart-strategy.failure-rate.failure-rate-interval"] == "60000 ms"
-    assert told["execution.checkpointing.unaligned.enabled"] == "false"
-    assert "metrics.latency.interval" not in told
+    assert settings["parallelism.default"] == "4"
+    assert settings["restart-strategy.type"] == "failure-rate"
+    assert settings["restart-strategy.failure-rate.failure-rate-interval"] == "60000 ms"
+    assert settings["execution.checkpointing.unaligned.enabled"] == "false"
+    assert "metrics.latency.interval" not in settings

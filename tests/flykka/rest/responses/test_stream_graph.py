@@ -16,7 +16,7 @@ def graph_operator(name: str, kind: OperatorKind, reads: int | None = None) -> O
     return Operator(operator_id=OperatorId(name), ref=ref, name=f"<{name}>", kind=kind, input_operator=reads)
 
 
-def test_operators_of_a_chain_forward_and_its_head_reads_the_vertex_inputs() -> None:
+def test_operators_in_a_chain_are_connected_and_the_head_reads_vertex_inputs() -> None:
     numbers = replace(
         vertex("v", 2),
         operators=(
@@ -28,19 +28,19 @@ def test_operators_of_a_chain_forward_and_its_head_reads_the_vertex_inputs() -> 
     edge = replace(vertex("w", reads=("v",)).inputs[0], source_output=1)
     out = replace(vertex("w", reads=("v",)), operators=(graph_operator("out", OperatorKind.SINK),), inputs=(edge,))
 
-    told = stream_graph(graph_of(numbers, out))
+    response = stream_graph(graph_of(numbers, out))
 
-    assert [(each["id"], each["job_vertex_id"], each["parallelism"]) for each in told["nodes"]] == [
+    assert [(each["id"], each["job_vertex_id"], each["parallelism"]) for each in response["nodes"]] == [
         ("numbers", "v", 2),
         ("doubled", "v", 2),
         ("out", "w", 1),
     ]
-    assert [each.get("inputs") for each in told["nodes"]] == [
+    assert [each.get("inputs") for each in response["nodes"]] == [
         None,
         [{"num": 0, "id": "numbers", "ship_strategy": "FORWARD", "exchange": "undefined"}],
         [{"num": 0, "id": "doubled", "ship_strategy": "REBALANCE", "exchange": "pipelined_bounded"}],
     ]
-    assert told["nodes"][0]["description"] == "&lt;numbers&gt;<br/>"
+    assert response["nodes"][0]["description"] == "&lt;numbers&gt;<br/>"
 
 
 def test_job_details_contain_the_graph_without_pending_operators(served: Served) -> None:

@@ -21,7 +21,7 @@ def test_rendered_elements_are_nested_without_escaping() -> None:
     assert element("p", "a", element("b", "1 < 2"), "c") == "<p>a<b>1 &lt; 2</b>c</p>"
 
 
-def test_an_attribute_without_a_value_is_omitted_and_underscores_are_replaced() -> None:
+def test_attributes_without_value_are_omitted_and_underscores_replaced() -> None:
     assert element("p", class_="wide", title="", aria_label="x") == '<p class="wide" aria-label="x"></p>'
 
 
@@ -52,7 +52,7 @@ def test_no_part_of_a_display_turns_text_into_markup(made: str) -> None:
     assert "&lt;script&gt;" in made
 
 
-def test_the_dot_of_a_status_has_its_colour_or_grey() -> None:
+def test_a_status_dot_has_the_colour_of_its_status_or_grey() -> None:
     assert "#30a46c" in dot("RUNNING")
     assert "#30a46c" in dot("RUNNING 1/2", "RUNNING")
     assert "#8f8f8f" in dot("a state of tomorrow")

@@ -1,4 +1,4 @@
-"""Sparklines: within their frame for all numbers, with every failure visible."""
+"""Sparklines stay within their frame for all numbers, and show every failure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.actors.machines.job_graph.programs import edge, keyed_edge, node
 
 
 def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph]:
-    """Two sources, one of them read twice; edges by key, point-wise and all to all."""
+    """Return two sources with edges by key, pointwise and all to all; one source is read twice."""
     graph = StreamGraph(job_type=job_type)
     graph.add_node(node("orders", OperatorKind.SOURCE, parallelism=4))
     graph.add_node(node("returns", OperatorKind.SOURCE, parallelism=2, automatic=True))

@@ -1,4 +1,4 @@
-"""Graphs as lanes of text."""
+"""Graphs as text lanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_three_sources_of_a_union_merge_at_once() -> None:
     assert picture("abcu", "au", "bu", "cu")[-2:] == ["├─┴─╯", "●"]
 
 
-def test_a_free_lane_stays_free_and_a_crossed_one_continues() -> None:
+def test_a_freed_lane_stays_empty_and_a_crossed_one_continues() -> None:
     freed = picture("abcde", "ad", "bc", "be", "de")
     crossed = picture("abcdef", "ae", "bf", "ac", "cd")
 

@@ -1,18 +1,18 @@
-"""Places of boxes on a page."""
+"""Positions of boxes on a page."""
 
 from __future__ import annotations
 
 from flykka.views.plan.page import layered
 
 
-def test_a_box_is_placed_after_all_of_its_inputs() -> None:
+def test_a_box_is_placed_after_all_its_inputs() -> None:
     layers = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "u"), ("c", "u")])
 
     assert layers.layers[0] == ("a", "c")
     assert layers.layers[2] == ("u",)
 
 
-def test_an_edge_over_layers_has_a_place_in_each() -> None:
+def test_an_edge_across_layers_has_a_position_in_each() -> None:
     layers = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "c"), ("c", "u"), ("a", "u")])
 
     assert layers.passed["a", "b"] == ()

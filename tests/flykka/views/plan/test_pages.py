@@ -120,7 +120,7 @@ def test_the_page_is_complete_and_self_contained() -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_a_page_of_one_graph_has_only_that_one() -> None:
+def test_a_page_of_one_graph_contains_only_that_graph() -> None:
     text = page(plan(), ("execution",))
 
     assert re.findall(r"<h2>(.*?)</h2>", text) == ["Execution graph"]

@@ -1,4 +1,4 @@
-"""The drawn plan is the one that would be executed."""
+"""The drawn plan is the plan that would be executed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_operator_without_a_uid_shows_the_id_of_its_state() -> None:
     assert f"id {ids['returns']}" in returns.facts
 
 
-def test_a_box_of_the_job_graph_has_the_operators_of_its_chain() -> None:
+def test_a_box_of_the_job_graph_lists_the_operators_of_its_chain() -> None:
     assert [node.names for node in plan().job.nodes] == [
         ("orders", "valid"),
         ("returns",),
@@ -55,7 +55,7 @@ def test_the_requested_number_of_slots_is_drawn() -> None:
     assert sum(len(slot.tasks) for slot in drawn.slots) == drawn.tasks == 11
 
 
-def test_the_document_is_flinks_plan_with_the_additional_graphs() -> None:
+def test_the_json_document_is_flinks_plan_with_additional_graphs() -> None:
     made = document(plan(), graphs()[1])
 
     assert made["nodes"][0]["description"] == "Source: orders -> valid"

@@ -11,7 +11,7 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 
 
-def test_sizes_are_written_short() -> None:
+def test_sizes_are_written_in_short_form() -> None:
     sizes = [0, 1_023, 1_024, 1_536, 3 * 1_024**3, 5 * 1_024**4]
 
     assert [format_bytes(size) for size in sizes] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "3.0 GiB", "5.0 TiB"]

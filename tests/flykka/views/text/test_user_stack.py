@@ -1,4 +1,4 @@
-"""A stack is reduced to the author's own lines: first those of the failure, then those of its causes."""
+"""A stack is reduced to the author's own lines: first the lines of the failure, then those of its causes."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def test_a_python_stack_of_this_process_is_parsed() -> None:
     try:
         divide()
     except ZeroDivisionError as raised:
-        told = user_story(failure("ZeroDivisionError", "".join(traceback.format_exception(raised))))
+        story = user_story(failure("ZeroDivisionError", "".join(traceback.format_exception(raised))))
 
-    assert [line for line in told if line.startswith("    ")] == ["    divide()", "    return 1 / 0"]
+    assert [line for line in story if line.startswith("    ")] == ["    divide()", "    return 1 / 0"]
 
 
-def test_only_some_of_endless_causes_are_shown() -> None:
+def test_only_some_of_infinitely_many_causes_are_shown() -> None:
     one = 'Traceback (most recent call last):\n  File "/home/me/app.py", line 1, in f\n    f()\nE: x\n\n'
     chain = "During handling of the above exception, another exception occurred:\n\n"
 
-    told = user_story(failure("E", chain.join([one] * 50)))
+    story = user_story(failure("E", chain.join([one] * 50)))
 
-    assert sum(line.startswith("caused by") for line in told) == 3
+    assert sum(line.startswith("caused by") for line in story) == 3
 
 
 def test_a_failure_shows_its_operators_line_above_its_own() -> None:
@@ -97,9 +97,9 @@ def test_a_failure_shows_its_operators_line_above_its_own() -> None:
     raise ValueError(f"no rate for {country}")
 failed 10 times in a row"""
 
-    told = full_text(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
+    text = full_text(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
 
-    assert told[:6] == [
+    assert text[:6] == [
         "operator 'taxed' (app.py:40): no rate for DE",
         "failed 10 times in a row",
         '  File "/home/me/app.py", line 40, in taxed',
@@ -107,7 +107,7 @@ failed 10 times in a row"""
         '  File "/home/me/app.py", line 14, in taxed',
         "    return price * rate(country)",
     ]
-    assert told.count('  File "/home/me/app.py", line 10, in rate') == 1
+    assert text.count('  File "/home/me/app.py", line 10, in rate') == 1
 
 
 def test_a_failure_without_a_stack_is_shown_unchanged() -> None:

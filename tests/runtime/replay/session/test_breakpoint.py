@@ -1,4 +1,4 @@
-"""A breakpoint matches a turn by its actor, its message, and values in it."""
+"""A breakpoint matches a turn by its actor, its message, and field values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def turn(path: str = PATH) -> Turn:
         "(checkpoint_id=7)",
     ],
 )
-def test_a_turn_is_found_by_its_actor_its_message_and_its_fields(text: str) -> None:
+def test_a_breakpoint_matches_by_actor_message_and_fields(text: str) -> None:
     assert Breakpoint.parse(text).matches(turn(), "ItsClass")
 
 
@@ -66,11 +66,11 @@ def test_a_turn_is_found_by_its_actor_its_message_and_its_fields(text: str) -> N
         "DeclineCheckpoint(colour=7)",
     ],
 )
-def test_another_turn_is_not_found(text: str) -> None:
+def test_a_breakpoint_does_not_match_other_turns(text: str) -> None:
     assert not Breakpoint.parse(text).matches(turn(), "ItsClass")
 
 
-def test_a_message_class_may_be_given_with_values_of_its_fields() -> None:
+def test_a_breakpoint_may_be_a_message_class_with_field_values() -> None:
     assert Breakpoint.of(DeclineCheckpoint, {"checkpoint_id": 7}).matches(turn(), None)
     assert not Breakpoint.of(DeclineCheckpoint, {"checkpoint_id": 8}).matches(turn(), None)
     assert Breakpoint.of("<- Decline*", {"checkpoint_id": 7}).matches(turn(), None)
@@ -91,7 +91,7 @@ def test_an_invalid_breakpoint_is_refused_with_an_example(text: str, said: str) 
     assert said in str(refused.value)
 
 
-def test_a_breakpoint_is_shown_as_it_is_written() -> None:
+def test_a_breakpoint_is_printed_as_it_was_written() -> None:
     text = "CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)"
 
     assert str(Breakpoint.parse(text)) == text

@@ -1,4 +1,4 @@
-"""The cause of a turn is the effect of the earlier turn that caused it."""
+"""The cause of a turn is an effect of an earlier turn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 @pytest.mark.parametrize(
-    ("told", "by"),
+    ("text", "by"),
     [
         ("meanwhile", effects.Send),
         ("done", effects.Pipe),
@@ -54,8 +54,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     ],
 )
 def test_every_cause_names_the_effect_that_led_to_the_next_turn(
-    trace: TraceReader, told: str, by: type[Effect]
+    trace: TraceReader, text: str, by: type[Effect]
 ) -> None:
-    turn = next(t for t in trace if told in (getattr(t.message, "text", None), message_name(t.message)))
+    turn = next(t for t in trace if text in (getattr(t.message, "text", None), message_name(t.message)))
 
     assert type(causes_of(trace, turn)[0].effect) is by

@@ -1,4 +1,4 @@
-"""The file of a recording ends once, whatever is written after its end."""
+"""A recording's file is ended only once, even if more is written afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from flykka.runtime.trace.record.block_writer import BlockWriter
 
 
-def test_a_chunk_that_comes_while_the_recording_ends_adds_no_second_end(
+def test_a_chunk_written_while_the_recording_ends_adds_no_second_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "run.trace"

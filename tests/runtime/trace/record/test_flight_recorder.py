@@ -1,4 +1,4 @@
-"""The flight recorder retains the last turns, drops earlier ones, and writes them to a file on request."""
+"""The flight recorder retains the last turns, drops earlier ones, and writes the retained ones to a file on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOMEONE = Ref("/user/a", 1)
 
 
 def open_recorder(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
-    """A recorder whose system has started."""
+    """Return a recorder whose system has started."""
     recorder = FlightRecorder(turns, payload_bytes=payload_bytes)
     recorder.open(system="ring", seed=7)
     return recorder
@@ -41,7 +41,7 @@ def words(path: Path) -> list[str]:
 
 
 def test_the_recorder_reports_the_size_and_time_range_of_a_dump(tmp_path: Path) -> None:
-    recorder = open_recorder(turns=2_500)  # In pages of three.
+    recorder = open_recorder(turns=2_500)  # Each page holds three turns.
     empty = recorder.held()
     take_turns(recorder, ["word"] * 4_001)
     held = recorder.held()
@@ -91,14 +91,14 @@ def test_the_last_turns_are_kept_and_the_header_describes_the_dropped_ones(tmp_p
     assert TraceReader.open(tmp_path / "ring.trace").header.ring == Ring(limit=3, not_kept=2, begins_at=3)
 
 
-def test_a_full_recording_is_no_ring(tmp_path: Path) -> None:
+def test_a_complete_recording_has_no_ring_in_its_header(tmp_path: Path) -> None:
     with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")):
         pass
 
     assert TraceReader.open(tmp_path / "run.trace").header.ring is None
 
 
-def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
+def test_large_messages_displace_older_turns(tmp_path: Path) -> None:
     recorder = open_recorder(payload_bytes=1_000)
     take_turns(recorder, ["x" * 300, "y" * 300, "z" * 300, "w" * 300])
 
@@ -107,7 +107,7 @@ def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
     assert [word[0] for word in words(tmp_path / "ring.trace")] == ["y", "z", "w"]
 
 
-def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
+def test_large_blocking_work_displaces_older_turns(tmp_path: Path) -> None:
     recorder = open_recorder(payload_bytes=1_000)
     work = BlockingWork(function="upload", arguments=(b"x" * 600,))
     for number in range(1, 6):
@@ -119,7 +119,7 @@ def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
     assert len(TraceReader.open(tmp_path / "last.trace").turns) < 5
 
 
-def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
+def test_the_newest_turn_is_kept_whatever_its_size(tmp_path: Path) -> None:
     recorder = open_recorder(payload_bytes=1_000)
     take_turns(recorder, ["a", "b", "x" * 5_000])
 
@@ -128,13 +128,13 @@ def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
     assert words(tmp_path / "ring.trace") == ["x" * 5_000]
 
 
-def test_the_weight_of_a_message_is_the_size_of_its_texts_and_bytes() -> None:
+def test_a_messages_weight_is_the_size_of_its_texts_and_bytes() -> None:
     assert weight(says("four")) == 4
     assert weight((says("four"), b"abc", 5, None)) == 4 + 3 + 4 * 8
     assert weight(SOMEONE) == 0
 
 
-def test_recording_continues_after_a_dump_and_the_next_one_replaces_the_file(tmp_path: Path) -> None:
+def test_recording_continues_after_a_dump_and_the_next_dump_replaces_it(tmp_path: Path) -> None:
     recorder, path = open_recorder(), tmp_path / "not there yet" / "ring.trace"
     take_turns(recorder, ["a"])
     recorder.dump(path)
@@ -181,7 +181,7 @@ def test_actors_run_while_a_dump_is_written(tmp_path: Path) -> None:
         assert heard == sorted(heard)
 
 
-def test_a_recorder_belongs_to_one_system_and_forgets_with_its_end(tmp_path: Path) -> None:
+def test_a_recorder_belongs_to_one_system_and_is_cleared_with_it(tmp_path: Path) -> None:
     recorder = FlightRecorder()
     with pytest.raises(RuntimeError, match="no system yet"):
         recorder.dump(tmp_path / "ring.trace")
@@ -215,7 +215,7 @@ class Inner(Message):
 
 @message("weight.outer")
 class Outer(Message):
-    """test: a value that may contain another one of its class."""
+    """test: a value that may contain another value of its class."""
 
     inner: Inner
     text: str = ""
@@ -229,7 +229,7 @@ def test_numbers_weigh_nothing_and_nested_values_are_weighed_recursively() -> No
     assert weight(Outer(inner=Inner(number=1), outer=Outer(inner=Inner(number=2), outer=innermost))) == 4
 
 
-def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
+def test_a_turn_with_many_effects_is_kept_completely(tmp_path: Path) -> None:
     recorder = open_recorder()
     sent = [("send", SOMEONE, says(str(number))) for number in range(20)]
     recorder.turn(1, 1, SOMEONE, Envelope(says("all"), None, None), [("stop", SOMEONE), *sent], None)

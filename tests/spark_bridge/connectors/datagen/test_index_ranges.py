@@ -101,7 +101,7 @@ def test_an_unbounded_source_never_finishes() -> None:
     assert not discovered.finished
 
 
-def test_a_discovery_finds_no_more_than_can_be_read_until_the_next() -> None:
+def test_a_discovery_finds_only_rows_readable_before_the_next_discovery() -> None:
     clock = Clock()
     look = discovery(sequence_source(None, rate=1e9, batch=1), clock)
     look.discover(b"")
@@ -157,7 +157,7 @@ def test_discoveries_are_about_as_frequent_as_full_batches(rate: float, batch: i
         (lambda: DataGenSource({}, number_of_rows=1), "at least one field"),
     ],
 )
-def test_invalid_numbers_are_refused(made: object, wrong: str) -> None:
+def test_invalid_row_counts_and_rates_are_refused(made: object, wrong: str) -> None:
     assert callable(made)
     with pytest.raises(ValueError, match=wrong):
         made()

@@ -133,7 +133,7 @@ def test_an_invalid_field_is_refused_on_its_line(field: object, wrong: str) -> N
         field()
 
 
-def test_the_discovery_assigns_readable_splits(spark: SparkSession) -> None:
+def test_discovered_splits_are_readable(spark: SparkSession) -> None:
     source = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
 
     discovered = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")

@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """A folder in which no table exists yet."""
+    """A folder without a table."""
     return tmp_path / "table"

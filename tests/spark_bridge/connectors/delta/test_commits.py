@@ -1,4 +1,4 @@
-"""Tests that a commit that fails, is late or is repeated adds the rows of its checkpoint to the table once."""
+"""Tests that a failed, late or repeated commit adds the rows of its checkpoint to the table exactly once."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def crash() -> None:
     raise CrashError
 
 
-# This one starts another process; the tests below append within this one.
+# This test starts another process; the tests below append within this process.
 @pytest.mark.long
 def test_rows_staged_during_a_foreign_append_are_committed(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
@@ -104,7 +104,7 @@ def test_a_conflicting_commit_is_retried(spark: SparkSession, table: Path, monke
     assert rows_of_table(table) == [(1, "a", None), (2, "b", None)]
 
 
-def test_a_commit_already_made_by_another_attempt_is_not_repeated(
+def test_a_commit_completed_by_another_attempt_is_not_repeated(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = DeltaSink.append(table)

@@ -31,7 +31,7 @@ HEADER = "| feature of the table | `DeltaSource` | `DeltaSink.append` | other si
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """A protocol feature and a table that uses it; `names` are the protocol's."""
+    """A protocol feature and a table that uses it; `names` are the feature's names in the protocol."""
 
     title: str
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ FEATURES = [
 
 
 def make_table(path: Path, feature: Feature) -> None:
-    """Write a table with the rows 1 and 2, or with 1 alone if 2 is deleted by a deletion vector."""
+    """Write a table with the rows 1 and 2, or only with row 1 if a deletion vector deletes row 2."""
     write_deltalake(str(path), pa.table({"id": pa.array([1, 2], pa.int64())}))
     log = path / "_delta_log" / f"{0:020d}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
@@ -140,7 +140,7 @@ def ids_of_table(spark: SparkSession, table: Path) -> list[int]:
 
 
 def cases(alike: Callable[[Feature], object]) -> Any:
-    """Parametrise with all features; of those with the same key (not None), all but the first are long."""
+    """Parametrise with all features; of those with the same key (not None), all but the first are long tests."""
     params, seen = [], set[object]()
     for each in FEATURES:
         params.append(pytest.param(each, id=str(each), marks=pytest.mark.long if alike(each) in seen - {None} else ()))
@@ -172,7 +172,7 @@ def test_a_sink_appends_to_a_feature_or_is_refused_on_its_line(
         assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
-# All sinks check a table alike, except for what replacing needs.
+# All sinks check a table in the same way, except for the requirements of replacing rows.
 @cases(lambda feature: feature.replacing if feature.replacing == feature.appending else None)
 def test_a_sink_replaces_rows_of_a_feature_or_is_refused(spark: SparkSession, tmp_path: Path, feature: Feature) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.upsert(tmp_path / "table", keys=["id"]), feature.replacing)

@@ -46,7 +46,7 @@ def expected_rows(*, above: int = -1) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def test_a_table_is_copied_from_its_versions_when_a_task_manager_dies(
+def test_a_table_is_copied_despite_a_killed_task_manager(
     env: StreamExecutionEnvironment, orders: Path, tmp_path: Path
 ) -> None:
     recipients: list[str] = []

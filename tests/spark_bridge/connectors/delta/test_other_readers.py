@@ -1,4 +1,6 @@
-"""Tests that other readers find each row by each of its values: statistics in the log never exclude a file wrongly."""
+"""Tests that other readers find each row by each of its values, because statistics in the log never exclude a file
+wrongly.
+"""
 
 from __future__ import annotations
 
@@ -101,11 +103,11 @@ def by_duckdb(table: Path) -> Find:
 
 
 READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
-"""Each opens a table once and returns a function that finds the ids of rows in it."""
+"""Each reader opens a table once and returns a function that finds the ids of rows in it."""
 
 
 def append_checkpoints(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
-    # The table's times are in microseconds, which have bounds.
+    # The table's times are in microseconds, for which the log has bounds.
     session, attempt = engine_session(spark), Attempt(spark, DeltaSink.append(table))
     for number, rows in enumerate(checkpoints, 1):
         attempt.publish(number, frame(session, schema, *rows).coalesce(1))
@@ -120,7 +122,7 @@ def statistics(table: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The rows in one file, and in one file per row."""
+    """The folders of tables with the rows in one file, and with one file per row."""
     folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
     return {
         "together": append_checkpoints(spark, folder / "together", SCHEMA, rows),

@@ -59,7 +59,7 @@ class TestUpsert(DeltaContract):
         return DeltaSink.upsert(self.folder / "table", keys=["id"])
 
 
-def test_a_reader_sees_only_whole_checkpoints(spark: SparkSession, table: Path) -> None:
+def test_a_reader_sees_only_complete_checkpoints(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     for checkpoint_id in (1, 2):
         batches = [frame(spark, SCHEMA, (10 * checkpoint_id + batch, "x")) for batch in range(3)]

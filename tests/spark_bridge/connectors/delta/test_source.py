@@ -89,7 +89,7 @@ def keys(spark: SparkSession, source: DeltaSource) -> list[int]:
     return [row[0] for row in read_sorted_rows(spark, source, discover_splits(spark, source))]
 
 
-def test_a_source_reads_the_chosen_version(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_source_reads_the_configured_version(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
     times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(versioned_table)).history()}
 

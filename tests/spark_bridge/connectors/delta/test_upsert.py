@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "id long, name string, seq long, row_kind string"
 
 
-def test_the_last_change_of_a_key_wins_within_a_checkpoint(spark: SparkSession, table: Path) -> None:
+def test_the_last_change_of_a_key_is_applied_within_a_checkpoint(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"], sequence_by="seq"))
 
     attempt.publish(
@@ -84,7 +84,7 @@ def test_several_columns_may_order_the_changes(spark: SparkSession, table: Path)
     assert newer_than_stored(["a"]) == '(target."a" IS NULL OR source."a" >= target."a")'
 
 
-def test_keys_may_have_several_columns_and_odd_names(spark: SparkSession, table: Path) -> None:
+def test_keys_may_have_several_columns_and_special_characters(spark: SparkSession, table: Path) -> None:
     schema = "`Order Id` long, part string, `va``lue` string, kind string"
     sink = DeltaSink.upsert(table, keys=["Order Id", "part"], row_kind="kind").partition_by("part")
     attempt = Attempt(spark, sink)
@@ -96,7 +96,7 @@ def test_keys_may_have_several_columns_and_odd_names(spark: SparkSession, table:
     assert DeltaTable(str(table)).metadata().partition_columns == ["part"]
 
 
-def test_nan_and_zero_have_one_key_each(spark: SparkSession, table: Path) -> None:
+def test_nan_and_zero_are_equal_to_their_other_representations_as_keys(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"]))
     schema = "id double, name string"
 

@@ -51,7 +51,7 @@ def schema_of(kind: pa.DataType) -> pa.Schema:
         (TimestampType(), pa.timestamp("ms")),
         (TimestampNTZType(), pa.timestamp("us")),
         (ArrayType(LongType()), pa.list_(pa.int64())),
-        # Only Spark can tell: it raises an error while reading.
+        # Only Spark detects this case: it raises an error while reading.
         (LongType(), pa.null()),
     ],
 )
@@ -70,11 +70,11 @@ def test_columns_that_spark_can_convert_are_accepted(expected: DataType, there: 
         (DoubleType(), pa.decimal128(8, 2), "its column 'a' is of type decimal(8,2), not double"),
     ],
 )
-def test_a_wrong_type_is_reported_with_the_expected_one(expected: DataType, there: pa.DataType, wrong: str) -> None:
+def test_a_wrong_type_is_reported_with_the_expected_type(expected: DataType, there: pa.DataType, wrong: str) -> None:
     assert schema_mismatch(struct_of(expected), schema_of(there)) == wrong
 
 
-def test_a_missing_column_is_reported_with_the_existing_ones() -> None:
+def test_a_missing_column_is_reported_with_the_existing_columns() -> None:
     others = pa.schema([("b", pa.int64()), ("c", pa.int64())])
 
     wrong = schema_mismatch(struct_of(LongType()), others)

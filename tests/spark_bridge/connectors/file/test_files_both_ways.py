@@ -32,11 +32,11 @@ OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
 
 
 EACH_RUN = [("parquet", by_spark), ("json", by_fsspec)]
-"""One format per reader is enough in each run: folder names are parsed alike for all formats."""
+"""In each run one format per reader is enough, because folder names are parsed in the same way for all formats."""
 
 
 by_spark_in_long_runs = pytest.mark.parametrize("reach", [pytest.param(by_spark, marks=pytest.mark.long), by_fsspec])
-"""For files that fsspec must read exactly as Spark's own reader reads them."""
+"""For files that fsspec must read exactly as Spark's own reader does."""
 
 
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
@@ -54,7 +54,7 @@ def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
         for reach in (by_spark, by_fsspec)
     ],
 )
-def test_partition_values_equal_the_written_values(
+def test_partition_values_are_read_as_they_were_written(
     spark: SparkSession, tmp_path: Path, name: str, reach: Reach
 ) -> None:
     values = ["a/b", "x=y", "50%", "a%2Fb", "é🐟", "c:d", "007", None, "q?*[x]{y}", "#h", "'q'", "tab\there", "_u"]
@@ -111,7 +111,7 @@ OF_KINDS = f"{SCHEMA}, kind string"
 
 
 def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
-    """Write each kind of file into its own folder, whose name gives a column, and return the rows of all."""
+    """Write each kind of file into its own folder, whose name gives a column, and return the rows of all kinds."""
     for kind, files in kinds.items():
         write_contents(folder / f"kind={kind}", files)
     return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)

@@ -31,7 +31,8 @@ def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
 READ = [
     *((name, None, by_spark) for name in FORMATS),
-    # test_files_both_ways.py reads with a schema and through fsspec in each run. Other formats contain their schema.
+    # test_files_both_ways.py reads with a schema and through fsspec in each run. Other formats contain their own
+    # schema.
     *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
     ("parquet", None, by_fsspec),
 ]
@@ -58,7 +59,9 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="module")
 def read(written: Path) -> Callable[[range], None]:
-    """Run one job that reads in several ways, and write each result to a folder named by its index in `READ`."""
+    """A function that runs one job that reads in several ways, and writes each result to a folder named by its index in
+    `READ`.
+    """
 
     @cache
     def run(places: range) -> None:

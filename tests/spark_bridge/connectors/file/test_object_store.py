@@ -1,4 +1,4 @@
-"""Tests that files in an object store are read once each through fsspec, without a jar, also while others arrive."""
+"""Tests that files in an object store are read once each through fsspec, without a jar, even while others arrive."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_columns_are_converted_and_partition_columns_are_added(spark: SparkSessi
     assert rows_of_source(spark, source) == [(1, 7), (2, 7)]
 
 
-# Text is read as through fsspec from a disk: see tests/spark_bridge/connectors/file/test_files_both_ways.py.
+# Text is read through fsspec as from a disk: see tests/spark_bridge/connectors/file/test_files_both_ways.py.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "name", "content"),

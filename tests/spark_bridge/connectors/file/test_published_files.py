@@ -1,4 +1,4 @@
-"""Tests that the publishers of the files in a folder are recognised by file names alone."""
+"""Tests that the publishers of files in a folder are recognised by the file names alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name_of(job: str, uid: str = "output", checkpoint: int = 3) -> str:
     return f"{published_prefix(job)}{file_name_part(uid)}-0-{checkpoint}-0-{UUID}.snappy.parquet"
 
 
-def test_files_of_a_folder_are_sorted_by_their_publisher() -> None:
+def test_files_of_a_folder_are_grouped_by_their_publisher() -> None:
     own = (f"/out/{name_of('errors per hour')}", f"/out/day=1/{name_of('errors per hour', 'other sink', 4)}")
     others = (f"/out/{name_of('orders')}", f"/out/{name_of('orders', checkpoint=9)}", f"/out/{name_of('clicks')}")
     foreign = (

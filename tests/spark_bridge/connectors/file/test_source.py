@@ -1,4 +1,4 @@
-"""Tests how a folder of parquet files is divided into batches: which files, in which order, until when."""
+"""Tests how a folder of parquet files is divided into batches: which files, in which order, and until when."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_subfolders_are_read_and_give_partition_columns(spark: SparkSession, tmp
 
 
 @both_ways
-def test_file_statistics_give_the_latest_event_time_of_whole_files(
+def test_file_statistics_give_the_latest_event_time_of_complete_files(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     source = reach(FileSource.parquet(str(parquet_folder), event_time="at"))
@@ -318,7 +318,7 @@ def test_a_file_of_a_wrong_type_is_found_before_reading_rows(
 
 
 @both_ways
-def test_files_of_different_columns_are_merged_on_demand(
+def test_files_with_different_columns_are_merged_if_configured(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": [7], "more": [8]}), parquet_folder / "5.parquet")

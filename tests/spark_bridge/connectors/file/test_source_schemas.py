@@ -57,7 +57,7 @@ def test_timestamps_unreadable_for_spark_are_explained(spark: SparkSession, tmp_
         FileSource.parquet(tmp_path).prototype(spark)
 
 
-def test_an_invalid_schema_is_refused(spark: SparkSession) -> None:
+def test_a_declared_schema_requires_no_file(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r'the columns of parquet in, .*, cannot be read: .*"NONSENSE"'):
         FileSource.parquet("in", schema="key nonsense").prototype(spark)
 
@@ -78,7 +78,9 @@ def write_columns(folder: Path, **files: list[str]) -> Path:
 
 
 @both_ways
-def test_the_columns_of_one_folder_are_not_assumed_for_all(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_columns_of_one_folder_are_not_assumed_for_all_folders(
+    spark: SparkSession, tmp_path: Path, reach: Reach
+) -> None:
     write_columns(tmp_path, customers=["id", "city"], orders=["id"])
 
     with pytest.raises(
@@ -89,7 +91,7 @@ def test_the_columns_of_one_folder_are_not_assumed_for_all(spark: SparkSession, 
     assert sorted(merged.prototype(spark).columns) == ["city", "id"]
 
 
-def test_the_columns_of_one_partition_are_not_assumed_for_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_one_partition_are_not_assumed_for_all_partitions(spark: SparkSession, tmp_path: Path) -> None:
     write_columns(tmp_path, **{"day=1": ["id"], "day=2": ["id", "more"]})
 
     with pytest.raises(FileSchemaError, match=r"day=2/a.parquet has a column 'more', and /.*/day=1/a.parquet has none"):

@@ -56,7 +56,7 @@ def rows_in_slices(spark: SparkSession, source: FileSource) -> list[tuple[object
 def read_as_one_batch(
     harness: Harness, source: FileSource, *codes: OperatorCode
 ) -> StageResult | WorkFailed | EngineFailed:
-    """Return the answer of an attempt that reads the whole source as one batch."""
+    """Return the result of an attempt that reads the whole source as one batch."""
     vertex = harness.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
     attempt = harness.begin(vertex).open()
     attempt.start_read(splits(harness.plane.session, source))
@@ -182,7 +182,7 @@ def test_an_error_names_a_malformed_json_line_and_the_reason(
 
 
 @by_fsspec_in_long_runs
-def test_an_error_names_a_parquet_file_with_a_broken_page(harness: Harness, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_parquet_file_with_a_corrupt_page(harness: Harness, tmp_path: Path, reach: Reach) -> None:
     pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
     sound = (tmp_path / "broken.parquet").read_bytes()
     (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
@@ -194,14 +194,14 @@ def test_an_error_names_a_parquet_file_with_a_broken_page(harness: Harness, tmp_
 
 
 @by_fsspec_in_long_runs
-def test_malformed_values_become_null_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_malformed_values_become_null_if_configured(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder, MODE="permissive"))) == [(None, None, 1.0)]
 
 
 @both_ways
-def test_columns_are_matched_by_position_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_columns_are_matched_by_position_if_configured(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("a,b,c\n1,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
@@ -220,7 +220,7 @@ def test_reader_options_apply_and_the_last_value_wins(spark: SparkSession, csv_f
 
 
 @by_fsspec_in_long_runs
-def test_text_files_have_partition_columns_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_text_files_have_partition_columns(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
 

@@ -56,7 +56,8 @@ def test_files_are_discovered_in_arrival_order(
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    # Both files were renamed into the folder; only for the second a clock tick shows that it was complete before.
+    # Both files were renamed into the folder. Only for the second file does a clock tick show that it was complete
+    # before.
     (folder / "a.json").write_text('{"n": 1}')
     (folder / "b.json").write_text('{"n": 2}')
     os.utime(folder / "b.json", (1, 1))

@@ -52,7 +52,7 @@ class Sink:
         """Return a DataFrame that is written as one file per number."""
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
-    def seen(self) -> list[int]:
+    def visible_rows(self) -> list[int]:
         """Return the rows that a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
@@ -65,17 +65,17 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
     return Sink(spark, tmp_path / "out")
 
 
-def test_a_checkpoint_publishes_its_own_files_and_no_later_ones(sink: Sink) -> None:
+def test_a_checkpoint_publishes_only_its_own_files(sink: Sink) -> None:
     writer = sink.writer()
     writer.prepare_commit(1, writer.stage(sink.rows(1, 2)).names)
     writer.prepare_commit(2, writer.stage(sink.rows(3)).names)
 
     writer.commit(1)
-    first = sink.seen()
+    first = sink.visible_rows()
     writer.commit(2)
 
     assert first == [1, 2]
-    assert sink.seen() == [1, 2, 3]
+    assert sink.visible_rows() == [1, 2, 3]
     assert sink.staged() == []
 
 
@@ -87,7 +87,7 @@ def test_files_of_an_aborted_checkpoint_are_published_with_the_next(sink: Sink) 
     writer.commit(2)
 
     assert [piece.checkpoint_id for piece in state if isinstance(piece, PendingFile)] == [1, 2]
-    assert sink.seen() == [1, 2]
+    assert sink.visible_rows() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_restore_completes_an_interrupted_commit(sink: Sink, survives: int) ->
     sink.writer(attempt=1).restore(state)
     sink.writer(attempt=2).restore(state)
 
-    assert sink.seen() == [1, 2, 3]
+    assert sink.visible_rows() == [1, 2, 3]
 
 
 def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
@@ -117,11 +117,11 @@ def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
 
     sink.writer(attempt=1).restore(state)
 
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
     assert sink.staged() == []
 
 
-def test_existing_files_in_the_folder_are_left_alone(sink: Sink) -> None:
+def test_other_files_in_the_folder_are_not_changed(sink: Sink) -> None:
     sink.rows(7).write.parquet(str(sink.folder))
 
     writer = sink.writer()
@@ -129,7 +129,7 @@ def test_existing_files_in_the_folder_are_left_alone(sink: Sink) -> None:
     writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     writer.commit(1)
 
-    assert sink.seen() == [1, 7]
+    assert sink.visible_rows() == [1, 7]
 
 
 def test_a_missing_staged_file_fails_the_commit(sink: Sink) -> None:
@@ -184,7 +184,7 @@ def test_staged_files_on_an_unavailable_disk_are_not_considered_published(
         sink.folder.rmdir()
     away.rename(sink.folder)
     sink.writer(attempt=2).restore(state)
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
 
 
 def test_an_existing_target_file_is_not_replaced(sink: Sink) -> None:
@@ -216,14 +216,14 @@ def test_final_names_contain_job_operator_subtask_and_checkpoint(sink: Sink) -> 
         pytest.param("a" * 99 + "1", "a" * 99 + "2", marks=pytest.mark.long),
     ],
 )
-def test_sinks_with_similar_uids_keep_each_others_files(sink: Sink, one: str, other: str) -> None:
+def test_sinks_with_similar_uids_do_not_remove_each_others_files(sink: Sink, one: str, other: str) -> None:
     writer = sink.writer(uid=one)
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
 
     sink.writer(uid=other).restore([])
     sink.writer(uid=one).restore(state)
 
-    assert sink.seen() == [1]
+    assert sink.visible_rows() == [1]
 
 
 def test_jobs_with_similar_names_stage_in_separate_folders() -> None:
@@ -232,7 +232,7 @@ def test_jobs_with_similar_names_stage_in_separate_folders() -> None:
     assert sink.staging_folder(JobId("job-1"), "") != sink.staging_folder(JobId("job_1"), "")
 
 
-def test_predecessors_staged_files_stay_until_the_successor_completes_a_checkpoint(
+def test_predecessors_staged_files_remain_until_the_successors_first_checkpoint(
     sink: Sink,
 ) -> None:
     before = sink.writer(job="before")
@@ -247,10 +247,10 @@ def test_predecessors_staged_files_stay_until_the_successor_completes_a_checkpoi
 
     assert len(restored) == 1
     assert sink.staged() == []
-    assert sink.seen() == [1, 2]
+    assert sink.visible_rows() == [1, 2]
 
 
-def test_a_job_that_failed_before_cleaning_up_does_so_after_restart(sink: Sink) -> None:
+def test_a_job_that_failed_before_its_cleanup_cleans_up_after_restart(sink: Sink) -> None:
     before = sink.writer(job="before")
     kept = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -280,12 +280,12 @@ def test_pending_files_are_published_by_any_number_of_new_subtasks(sink: Sink, p
     for writer in after:
         writer.commit(2)
 
-    assert sink.seen() == [1, 2, 11, 12]
+    assert sink.visible_rows() == [1, 2, 11, 12]
     assert sink.staged() == []
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
-def test_no_folder_of_the_predecessor_remains(sink: Sink) -> None:
+def test_no_staging_folder_of_the_predecessor_remains(sink: Sink) -> None:
     before = sink.writer(job="before")
     state = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -304,7 +304,7 @@ def test_an_empty_batch_leaves_no_file(sink: Sink) -> None:
     assert sink.staged() == []
 
 
-def test_a_state_of_another_sink_kind_is_refused(sink: Sink) -> None:
+def test_state_of_another_sink_type_is_refused(sink: Sink) -> None:
     with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint contains a StagedBatch"):
         sink.writer().restore([StagedBatch(checkpoint_id=1, path="a", schema="{}")])
 
@@ -335,7 +335,7 @@ def test_existing_partition_folders_are_reused(sink: Sink, there_before: bool) -
     writer.prepare_commit(1, writer.stage(rows).names)
     writer.commit(1)
 
-    assert sink.seen() == ([1, 2, 7] if there_before else [1, 2])
+    assert sink.visible_rows() == ([1, 2, 7] if there_before else [1, 2])
 
 
 def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
@@ -345,7 +345,7 @@ def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
     writer.commit(1)
 
     assert len(list(sink.folder.glob("part-*.parquet"))) == 3
-    assert sink.seen() == [0, 1, 2, 3, 4]
+    assert sink.visible_rows() == [0, 1, 2, 3, 4]
 
 
 def test_a_checkpoint_writes_at_most_the_configured_number_of_files(sink: Sink) -> None:
@@ -377,10 +377,10 @@ def test_batches_become_files_of_similar_size(sink: Sink) -> None:
     assert of_small == 1
     assert len(sizes) > 2
     assert all(150_000 < size < 350_000 for size in sizes)
-    assert sink.seen() == [1, 2, 3, *range(10, 20_010)]
+    assert sink.visible_rows() == [1, 2, 3, *range(10, 20_010)]
 
 
-def test_a_row_limit_and_a_file_limit_both_hold(sink: Sink) -> None:
+def test_a_row_limit_and_a_file_limit_can_be_combined(sink: Sink) -> None:
     rows = sink.spark.range(10_000).selectExpr("id AS number", "sha2(cast(id AS string), 256) AS text")
     writer = sink.writer(sink=FileSink.parquet(sink.folder).file_size("32kb").files_per_checkpoint(2))
     writer.prepare_commit(1, writer.stage(rows).names)

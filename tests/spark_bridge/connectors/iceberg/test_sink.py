@@ -116,7 +116,7 @@ def test_rows_are_committed_despite_foreign_appends(
     assert warehouse.rows() == [(1, "a"), (100, "theirs"), (101, "theirs"), (2, "b")]
 
 
-def test_a_commit_already_made_by_another_attempt_is_not_repeated(
+def test_a_commit_completed_by_another_attempt_is_not_repeated(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zombie = Attempt(spark, warehouse.sink())
@@ -183,7 +183,7 @@ def test_the_commit_settings_of_other_writers_are_unchanged(spark: SparkSession,
     assert "commit.retry.num-retries" not in properties
 
 
-def test_columns_are_added_on_demand(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_columns_are_added_if_configured(spark: SparkSession, warehouse: Warehouse) -> None:
     sink = warehouse.sink()
     Attempt(spark, sink).publish(1, frame(spark, SCHEMA, (1, "a")))
     at = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)

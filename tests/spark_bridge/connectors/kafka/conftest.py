@@ -1,4 +1,4 @@
-"""A broker for the tests of this folder; each test has topics of its own."""
+"""A broker for the tests in this folder; each test has its own topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate, ports: Secured
 
 @pytest.fixture(scope="package")
 def kafka(broker: Broker) -> Broker:
-    """The broker, for tests of features that some brokers lack; skips them there."""
+    """The broker, for tests of features that some brokers lack; these tests are skipped on such brokers."""
     if not isinstance(broker.program, ApacheKafka):
         pytest.skip(f"{broker.program.name} cannot do this: it needs Apache Kafka, which scripts/kafka.sh fetches")
     return broker

@@ -69,7 +69,7 @@ def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
 
 
 def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
-    """Return the rows of committed records, once no transaction is open."""
+    """Return the rows of committed records after all transactions have ended."""
     return _counts(broker.values(topics(folder)[1]))
 
 
@@ -127,7 +127,6 @@ def _tell(message: Message) -> None:
 
 
 def main(address: str, folder: str, target: str) -> None:
-    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         client = start_flights_job(env, address, Path(folder), target)
         client.add_listener(_tell)

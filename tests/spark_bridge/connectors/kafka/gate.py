@@ -1,4 +1,4 @@
-"""A proxy that holds a broker's request or answer, so that a test can act at a moment of the protocol."""
+"""A proxy that holds a broker's request or response, so that a test can act at a specific moment of the protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_S = 60.0
 
 
 class Request(IntEnum):
-    """Request types with their numbers in Kafka's protocol."""
+    """Request types with their ids in Kafka's protocol."""
 
     PRODUCE = 0
     FETCH = 1
@@ -27,8 +27,8 @@ class Request(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A moment in the protocol: before the broker receives the nth request of a type, or before the client gets its
-    answer.
+    """A moment in the protocol: before the broker receives the nth request of a type, or before the client gets the
+    response.
     """
 
     request: Request
@@ -60,7 +60,7 @@ class HeldRequest:
 
 
 class Gate:
-    """The proxy: clients that connect to `address` reach the broker that has its `listener`."""
+    """The proxy: clients that connect to `address` reach the broker that has the proxy's `listener`."""
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -72,7 +72,7 @@ class Gate:
 
     @contextmanager
     def hold(self, moment: Moment) -> Iterator[HeldRequest]:
-        """Hold requests at a moment, at most until the block is left."""
+        """Hold requests at a moment, at most until the end of the block."""
         held = HeldRequest(moment)
         with self._lock:
             self._held.append(held)
@@ -91,7 +91,7 @@ class Gate:
 
     def close(self) -> None:
         """Stop accepting clients."""
-        # A thread in accept() does not notice that its socket is closed.
+        # A thread in accept() does not notice that its socket was closed.
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
@@ -134,7 +134,7 @@ class Gate:
 
 @contextmanager
 def running_gate() -> Iterator[Gate]:
-    """Run a gate until the block is left."""
+    """Run a gate until the end of the block."""
     gate = Gate()
     threading.Thread(target=gate.serve, daemon=True).start()
     try:
@@ -144,7 +144,7 @@ def running_gate() -> Iterator[Gate]:
 
 
 def _read(connection: socket.socket) -> bytes | None:
-    """Read a request or an answer including its length prefix; None at the end."""
+    """Read a request or a response including its length prefix; None at the end of the stream."""
     length = connection.recv(4, socket.MSG_WAITALL)
     if len(length) < 4:
         return None

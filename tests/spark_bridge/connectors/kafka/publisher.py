@@ -2,7 +2,7 @@
 
     python -m tests.spark_bridge.connectors.kafka.publisher ADDRESS TOPIC TIMEOUT_MS
 
-The error, if there is one, is printed as the last line.
+An error is printed as the last line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECKPOINT = 7
 
 
 def publish(address: str, topic: str, timeout_ms: int = 60_000) -> int:
-    """Publish the rows, whatever the attempt of the writer; return how many were not published before."""
+    """Publish the rows, whatever the attempt of the writer, and return how many had not been published before."""
     cluster = Cluster(address, (("transaction.timeout.ms", str(timeout_ms)), ("log_level", "0")))
     work = PublishKafkaTransaction(cluster=cluster, topic=topic, writer=f"job/{topic}", checkpoint_id=CHECKPOINT)
     batch = pa.RecordBatch.from_pylist([{"value": row} for row in ROWS])

@@ -53,7 +53,7 @@ def record_values(source: KafkaSource) -> list[bytes | None]:
 
 @contextmanager
 def transaction(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> Iterator[Producer]:
-    """Open a transaction with these values; it is aborted at the end of the block unless it has ended."""
+    """Open a transaction with these values; it is aborted at the end of the block unless it has already ended."""
     producer = Producer(broker.client(transactional_id=f"foreign-{topic}-{of!r}"))
     producer.init_transactions()
     producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""Broker ports for clients with passwords, and for clients that check its certificate."""
+"""Broker ports for clients with passwords, and for clients that verify the broker's certificate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JAAS = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class SecuredPorts:
-    """The ports by name, and the broker's settings for them."""
+    """The ports by name, and the broker settings for them."""
 
     listeners: dict[str, Listener]
     settings: dict[str, str]

@@ -1,4 +1,6 @@
-"""Tests that a bounded source ends if its last offsets hold no record: aborted ones, transaction markers, gaps."""
+"""Tests that a bounded source ends if its last offsets contain no committed record, but aborted records, transaction
+markers or gaps.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def test_a_bounded_source_ends_before_an_open_transaction(kafka: Broker, topic: 
         assert [record.value for record in records(source, discovered.splits)] == [b"1", b"2"]
 
 
-def test_records_after_an_open_transaction_are_read_once_it_ends(kafka: Broker, topic: str) -> None:
+def test_records_after_an_open_transaction_are_read_after_its_end(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     source = KafkaSource.of_topics(kafka.address, topic)
     with transaction(kafka, topic, b"1"), transaction(kafka, topic, b"no") as aborting:

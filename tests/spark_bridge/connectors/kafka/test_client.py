@@ -1,4 +1,4 @@
-"""Tests that Kafka's errors are reported with a remedy, if there is a known one."""
+"""Tests that Kafka's errors are reported with a remedy, if one is known."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_a_too_large_record_is_refused_with_advice() -> None:
     )
 
 
-def test_an_error_without_advice_is_reported_as_it_is() -> None:
+def test_an_error_without_advice_is_reported_unchanged() -> None:
     assert error_text(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
     assert error_text(ValueError("none of Kafka's")) == "none of Kafka's"
 
 
-def test_each_commit_is_tried_even_if_an_earlier_consumer_failed(
+def test_each_commit_is_attempted_even_if_an_earlier_consumer_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster, committer = Cluster("127.0.0.1:1", (("no.such.setting", "1"),)), OffsetCommitter()

@@ -15,12 +15,12 @@ from tests.spark_bridge.connectors.kafka.records import record_values
 pytestmark = pytest.mark.slow
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-"""Ordered by their numbers in record batches."""
+"""Codecs ordered by their ids in record batches."""
 VALUES = [b"%d " % number * 100 for number in range(50)]
 
 
 def codecs_of(broker: Broker, topic: str) -> set[str]:
-    """Return the codecs of the batches in the broker's own file, ignoring transaction markers, which have none."""
+    """Return the codecs of the batches in the broker's own file, except transaction markers, which have no codec."""
     content = Path(broker.folder, f"{topic}-0", "00000000000000000000.log").read_bytes()
     codecs: set[str] = set()
     while content:
@@ -31,7 +31,7 @@ def codecs_of(broker: Broker, topic: str) -> set[str]:
     return codecs
 
 
-# Java frames snappy in its own way; the other codecs are those that the sink writes below.
+# Java frames snappy in its own way; the other codecs are covered by the test of the sink below.
 @pytest.mark.parametrize(
     "codec", [pytest.param(codec, marks=() if codec == "snappy" else pytest.mark.long) for codec in CODECS]
 )

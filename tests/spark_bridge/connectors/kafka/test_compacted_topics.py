@@ -1,4 +1,4 @@
-"""Tests that a source reads the remaining records of a compacted topic, wherever it begins and ends."""
+"""Tests that a source reads the remaining records of a compacted topic, wherever the source begins and ends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LEFT = [0, 29, 48, 49]
 
 @pytest.fixture(scope="module")
 def compacted(kafka: Broker) -> str:
-    """A topic whose offsets 0, 29, 48 and 49 remain."""
+    """A topic in which the offsets 0, 29, 48 and 49 remain."""
     topic, hour_ago_ms = "compacted", round(time.time() * 1000) - 3_600_000
     kafka.create(
         topic, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms=100, max_compaction_lag_ms=100
     )
     keys = [b"alone", *[b"first"] * 29, *[b"second"] * 19, b"last"]
     for second, key in enumerate(dict.fromkeys(keys)):
-        # Each key begins a segment, because the active segment is not compacted.
+        # Each key starts a new segment, because the active segment is not compacted.
         values = [b"%d" % offset for offset, each in enumerate(keys) if each == key]
         kafka.send(topic, *values, key=key, timestamp=hour_ago_ms + second * 1_000)
     deadline = time.monotonic() + DEADLINE_S

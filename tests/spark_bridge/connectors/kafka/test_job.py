@@ -1,4 +1,4 @@
-"""Tests jobs from Kafka into Kafka and Delta: whatever process is killed, a reader sees every row once."""
+"""Tests jobs from Kafka into Kafka and Delta: whichever process is killed, a reader sees every row once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def flown(broker: Broker, tmp_path: Path) -> Broker:
-    """A broker that has the flights, and has written them to disk."""
+    """A broker that has the flights and has written them to disk."""
     flights.send(broker, tmp_path)
     if broker.program.forgets:
         broker.stop()
@@ -54,7 +54,7 @@ def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnv
 
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
-    """Return the published rows, once no transaction is open."""
+    """A function that returns the published rows after all transactions have ended."""
     return lambda: flights.in_kafka(flown, tmp_path) if target == "kafka" else flights.in_delta(tmp_path)
 
 
@@ -73,7 +73,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_output_is_exactly_once_when_a_task_manager_dies(
+def test_output_is_exactly_once_when_a_task_manager_is_killed(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -102,7 +102,7 @@ def test_output_is_exactly_once_when_a_task_manager_dies(
 # test_transactions.py kills a broker within a transaction in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_output_is_exactly_once_when_a_broker_dies(
+def test_output_is_exactly_once_when_a_broker_is_killed(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -112,7 +112,8 @@ def test_output_is_exactly_once_when_a_broker_dies(
     died = threading.Event()
 
     def kill_and_start() -> None:
-        # Kafka keeps acknowledged records if its process is killed; another broker may lose the last second.
+        # Kafka retains acknowledged records if its process is killed; other brokers may lose those of the last
+        # second.
         if target == "kafka" and flown.program.forgets:
             flown.stop()
         else:
@@ -131,7 +132,7 @@ def test_output_is_exactly_once_when_a_broker_dies(
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_output_is_exactly_once_when_a_driver_dies(
+def test_output_is_exactly_once_when_a_driver_is_killed(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,

@@ -1,4 +1,6 @@
-"""Tests how columns become the parts of a record, and that nulls are left to Kafka: from files and from batches."""
+"""Tests how columns become the parts of a record, from files and from batches, and that Kafka sets the defaults for
+nulls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the content of a split about the partitions of its source."""
+"""Tests the information in a split about the partitions of its source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka import JsonFormat, KafkaSource
 from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition, offset_split
 
 
-def test_an_empty_partition_holds_event_time_back() -> None:
+def test_an_empty_partition_holds_back_event_time() -> None:
     source = KafkaSource.of_topics("broker:9092", "bids").values(JsonFormat("at timestamp"))
     ranges = [
         OffsetRange(at=TopicPartition("bids", 0), start=120, end=180),

@@ -1,4 +1,4 @@
-"""Tests that a recreated topic is a new one: its records are neither skipped nor read twice."""
+"""Tests that a recreated topic is a new topic: its records are neither skipped nor read twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 
 
 def make_again(broker: Broker, topic: str, *values: bytes) -> None:
-    """Delete a topic, and create another one with the same name and these values."""
+    """Delete a topic, and create another topic with the same name and these values."""
     broker.delete(topic)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -61,7 +61,7 @@ def test_offsets_of_a_checkpoint_do_not_apply_to_a_recreated_topic(kafka: Broker
     assert ReplacedTopicError.suppress_restarts
 
 
-def test_a_position_of_an_earlier_version_is_compared_by_offset(kafka: Broker, topic: str) -> None:
+def test_a_position_in_the_older_format_is_compared_by_offset(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")
     position = b'{"next": {"%s": {"0": 3}}, "end": {}, "splits": 1}' % topic.encode()
@@ -70,7 +70,7 @@ def test_a_position_of_an_earlier_version_is_compared_by_offset(kafka: Broker, t
         discover_splits(KafkaSource.of_topics(kafka.address, topic), position)
 
 
-def test_a_bounded_source_does_not_end_with_another_topics_records(kafka: Broker, topic: str) -> None:
+def test_a_bounded_source_does_not_end_at_records_of_a_recreated_topic(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(kafka.address, topic).bounded(OffsetsInitializer.offsets({(topic, 0): 4}))
@@ -105,7 +105,7 @@ def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic:
 
 
 def wait_read(client: JobClient, rows: int) -> None:
-    """Wait until the source has read so many rows."""
+    """Wait until the source has read this many rows."""
     reached = threading.Event()
 
     def listen(said: Message) -> None:

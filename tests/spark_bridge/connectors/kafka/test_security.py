@@ -1,4 +1,4 @@
-"""Tests that right passwords and certificates work, and wrong ones are refused at once without being printed."""
+"""Tests that correct passwords and certificates work, and that wrong ones are refused at once without being printed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 WRONG = "barley-4711"
 PROMPT_S = 15.0
-"""A time limit in seconds: librdkafka's default would be twice as long."""
+"""A time limit in seconds. librdkafka's default limit is twice as long."""
 
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker that requires passwords on some ports, and the CA file for its certificate."""
+    """A broker that requires passwords on some ports, and the CA file for the broker's certificate."""
 
     broker: Broker
     ports: SecuredPorts

@@ -1,4 +1,4 @@
-"""Tests that a silent partition holds event time back until it is idle, and that an added partition is read."""
+"""Tests that a silent partition holds back event time until it is idle, and that an added partition is read."""
 
 from __future__ import annotations
 
@@ -69,29 +69,29 @@ class JobMessages:
         self.rows = 0
         self.checkpoints = 0
         self.watermark = False
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._deadline = time.monotonic() + DEADLINE_S
         client.add_listener(self._listen)
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        with self._told:
-            assert self._told.wait_for(holds, DEADLINE_S)
+        with self._changed:
+            assert self._changed.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
         """Return whether the condition becomes true within a short time."""
         assert time.monotonic() < self._deadline
-        with self._told:
-            return self._told.wait_for(holds, 0.1)
+        with self._changed:
+            return self._changed.wait_for(holds, 0.1)
 
     def _listen(self, said: Message) -> None:
-        with self._told:
+        with self._changed:
             if isinstance(said, CheckpointCompleted):
                 self.checkpoints += 1
             elif isinstance(said, MetricsReported) and said.task_name.startswith("Source"):
                 self.rows = max(self.rows, said.metrics.rows_in)
             elif isinstance(said, MetricsReported) and said.metrics.watermark_ms is not None:
                 self.watermark = True
-            self._told.notify_all()
+            self._changed.notify_all()
 
 
 def seconds(spark: SparkSession, folder: Path) -> int:
@@ -101,7 +101,7 @@ def seconds(spark: SparkSession, folder: Path) -> int:
 
 # test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py cover the cause.
 @pytest.mark.long
-def test_a_silent_partition_holds_event_time_until_a_record_arrives(
+def test_a_silent_partition_holds_back_event_time_until_a_record_arrives(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
@@ -121,7 +121,7 @@ def test_a_silent_partition_holds_event_time_until_a_record_arrives(
     assert seconds(spark, tmp_path) > 0
 
 
-def test_an_idle_partition_does_not_hold_event_time(
+def test_an_idle_partition_does_not_hold_back_event_time(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
@@ -130,7 +130,7 @@ def test_an_idle_partition_does_not_hold_event_time(
     client = start_count_per_second(env, broker, topic, tmp_path, strategy)
     messages = JobMessages(client)
 
-    # The other partition continues: if all are idle, there is no event time.
+    # The other partition continues, because there is no event time if all partitions are idle.
     while not messages.comes(lambda: messages.watermark):
         send(broker, topic, 0)
     client.stop()

@@ -74,7 +74,7 @@ def numbered(spark: SparkSession, start: int, end: int) -> DataFrame:
 def test_at_least_once_records_of_a_key_keep_row_order(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     writer = KafkaSink.to_topic(broker.address, topic).delivery_guarantee("at-least-once").writer(sink_context(spark))
-    # Separate tasks would end in another order.
+    # Separate tasks would end in a different order.
     session = engine_session(spark)
     rows = numbered(session, 0, 20_000).union(numbered(session, 20_000, 20_001))
 
@@ -99,7 +99,7 @@ def test_a_transaction_keeps_row_order_across_staging_tasks(
 
 # test_transactions.py kills a process that leaves a transaction open.
 @pytest.mark.long
-def test_an_abandoned_open_transaction_blocks_no_reader(
+def test_an_abandoned_open_transaction_does_not_block_readers(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: object
 ) -> None:
     broker.create(topic)

@@ -143,7 +143,7 @@ def test_an_error_names_a_corrupt_record(spark: SparkSession, broker: Broker, to
         sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long")))
 
 
-def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_corrupt_record_is_retained_if_configured(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b'{"id": 1}', b"{oops")
     source = KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long", on_corrupt="keep"))
@@ -200,7 +200,7 @@ def test_a_backlog_is_discovered_in_portions_of_all_partitions(
     assert not discovered.more
 
 
-def test_the_earliest_records_of_a_backlog_are_read_first_on_demand(
+def test_the_earliest_records_of_a_backlog_are_read_first_if_configured(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)

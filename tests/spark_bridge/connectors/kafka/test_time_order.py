@@ -1,4 +1,4 @@
-"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever each partition holds."""
+"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever they contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a reader of committed records sees rows once, whichever process dies within a transaction of a sink."""
+"""Tests that a reader of committed records sees rows once, whichever process is killed in a sink's transaction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_broker_killed_in_a_transaction_has_the_rows_once(
         kafka.kill()
         held.release()
         kafka.start()
-        # Either the attempt continues, or the next one repeats all of it.
+        # Either the attempt continues, or the next attempt repeats the whole transaction.
         if isinstance(attempt.exception(2 * DEADLINE_S), SinkError):
             publish(kafka.address, topic)
 

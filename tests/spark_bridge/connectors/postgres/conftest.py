@@ -1,4 +1,4 @@
-"""A server for the tests of this folder; each test has its own database."""
+"""A server for the tests in this folder; each test has its own database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def database(server: Server) -> Iterator[Database]:
 
 @pytest.fixture
 def writing(spark: SparkSession, tmp_path: object) -> Callable[[PostgresSink], Writing]:
-    """Creates writers of new attempts."""
+    """A function that creates writers of new attempts."""
     numbers = count()
 
     def make(sink: PostgresSink) -> Writing:

@@ -13,7 +13,7 @@ from tests.spark_bridge.connectors.postgres.server import Database
 
 
 def discover_all_splits(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
-    """Return all splits, as one discovery would find them."""
+    """Return all splits as one discovery would find them."""
     discovery = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
     discovered = discovery.discover(position)
     splits = list(discovered.splits)

@@ -32,7 +32,7 @@ _SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "20",
     "max_connections": "60",
-    # The data does not have to survive the machine.
+    # The data need not survive a failure of the machine.
     "fsync": "off",
     "shared_buffers": "32MB",
     "log_min_messages": "fatal",
@@ -63,7 +63,7 @@ class Server:
         self._session = self._first_session()
 
     def stop(self) -> None:
-        """Stop the server and its connections at once: the data is no longer needed."""
+        """Stop the server and its connections at once, because the data is no longer needed."""
         self._session.close()
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_DEADLINE_S)
@@ -110,7 +110,7 @@ class Server:
 
 
 class Database:
-    """A database of one test with an open session: connecting costs more than most statements."""
+    """A database of one test, with an open session because connecting costs more than most statements."""
 
     def __init__(self, conninfo: str, name: str) -> None:
         self.conninfo = conninfo
@@ -149,7 +149,7 @@ def _binaries() -> Path:
 @contextmanager
 def running_server() -> Iterator[Server]:
     """Run a server until the block is left."""
-    # Not below pytest's folders, which only the user of the tests may enter.
+    # The folder is not below pytest's folders, which only the user of the tests may enter.
     folder = Path(tempfile.mkdtemp(prefix="flykka-postgres-", dir=os.environ.get("TMPDIR", "/tmp")))
     try:
         server = Server(folder)

@@ -32,7 +32,7 @@ class CdcContract(SourceContract):
         self.made = table.bounded()
 
     def source(self) -> PostgresCdcSource:
-        # Always the same object: it holds the snapshot.
+        # The test always uses the same object, because it holds the snapshot.
         return self.made
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -100,7 +100,7 @@ def test_a_transaction_is_read_once_wherever_the_log_is_split(
     assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
 
 
-def test_changes_are_read_if_and_only_if_the_snapshot_lacks_them(
+def test_only_changes_that_the_snapshot_lacks_are_read(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -141,20 +141,20 @@ def test_a_large_table_is_read_in_ranges_of_pages(
 def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    def held() -> int:
+    def open_snapshots() -> int:
         (discovered,) = database.rows(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
         )
         return int(discovered[0])
 
     begun = discover_all_splits(table)
-    during = held()
+    during = open_snapshots()
     database.run("INSERT INTO names VALUES (1, 'a')")
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     assert during == 1
     # The server ends a session slightly later than its client.
-    until(lambda: held() == 0)
+    until(lambda: open_snapshots() == 0)
 
 
 def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:

@@ -1,5 +1,5 @@
-"""Tests changes of partitions, inheriting tables and replica identities: they are read, or refused with the table's
-name.
+"""Tests changes of partitions, inheriting tables and replica identities: the changes are read, or refused with the
+table's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def of_table(database: Database, table: str) -> PostgresCdcSource:
 
 
 def applied(rows: list[Row], key: int = 0) -> dict[object, Row]:
-    """Return the table that results from changes."""
+    """Return the table that results from applying the changes."""
     state: dict[object, Row] = {}
     for row in rows:
         if row[-1] == "-D":
@@ -180,7 +180,7 @@ def test_a_truncation_before_the_snapshot_or_of_another_table_is_ignored(
     assert changes_since(spark, parts, begun.position) == [(2, "b", "+I")]
 
 
-# What the log contains of a changed row
+# The logged columns of a changed row
 
 
 def test_an_index_as_replica_identity_must_contain_the_key(spark: SparkSession, database: Database) -> None:

@@ -60,7 +60,7 @@ def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder:
 
 
 def differences(shop: Database) -> list[tuple[object, ...]]:
-    """Return the rows that only one of both tables contains."""
+    """Return the rows that only one of the two tables contains."""
     expected = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
     there = "SELECT id, item, amount FROM priced"
     return shop.rows(f"({expected} EXCEPT {there}) UNION ALL ({there} EXCEPT {expected})")
@@ -85,7 +85,7 @@ def test_a_table_is_copied_and_joined_with_prices(
     assert shop.rows("SELECT count(*) FROM priced") == [(200,)]
 
 
-def test_output_is_exactly_once_when_a_task_manager_and_connections_die(
+def test_output_is_exactly_once_when_a_task_manager_and_connections_are_killed(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     recipients: list[str] = []
@@ -115,9 +115,9 @@ def test_output_is_exactly_once_when_a_task_manager_and_connections_die(
     assert differences(shop) == []
 
 
-# test_schema_changes.py tests the error that ends it, and what a second run reads.
+# test_schema_changes.py tests the error that ends the job, and what a second run reads.
 @pytest.mark.long
-def test_a_job_failed_by_an_added_column_continues_when_run_again(
+def test_a_job_failed_by_an_added_column_continues_when_rerun(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     client = start_priced_orders(env, shop, tmp_path, bounded=False)

@@ -35,7 +35,7 @@ def odd(database: Database) -> Database:
     return database
 
 
-def test_rows_are_added_to_a_table_with_odd_names(
+def test_rows_are_appended_to_a_table_with_special_characters_in_names(
     spark: SparkSession, odd: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     odd.run(f"DELETE FROM {TABLE}")
@@ -44,7 +44,7 @@ def test_rows_are_added_to_a_table_with_odd_names(
     assert odd.rows(f'SELECT * FROM {TABLE.replace("%", "%%")} ORDER BY "user"') == ROWS
 
 
-def test_rows_replace_those_of_a_table_with_odd_names(
+def test_rows_are_replaced_in_a_table_with_special_characters_in_names(
     spark: SparkSession, odd: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     sink = PostgresSink.upsert(odd.conninfo, TABLE, keys=["user"], sequence_by="a.b")
@@ -53,7 +53,7 @@ def test_rows_replace_those_of_a_table_with_odd_names(
     assert odd.rows(f'SELECT * FROM {TABLE.replace("%", "%%")} ORDER BY "user"') == ROWS
 
 
-def test_a_table_with_odd_names_is_created(
+def test_a_table_with_special_characters_in_names_is_created(
     spark: SparkSession, odd: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     odd.run(f"DROP TABLE {TABLE}")

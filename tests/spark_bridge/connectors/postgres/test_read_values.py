@@ -1,4 +1,4 @@
-"""Tests that PostgreSQL's texts are converted to equal values in Spark or reported as unreadable; without a server."""
+"""Tests that PostgreSQL's texts are converted to equal Spark values or reported as unreadable, without a server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_numeric_is_readable_if_its_digits_fit() -> None:
     ]
 
 
-def test_a_date_or_time_is_readable_in_sparks_years() -> None:
+def test_a_date_or_time_is_readable_within_sparks_range_of_years() -> None:
     days = ["0001-01-01", "9999-12-31"]
 
     assert unfit(column("date"), *days, "0044-03-15 BC", "infinity", "-infinity", "10000-01-01") == [
@@ -116,7 +116,7 @@ def test_an_error_identifies_a_row_without_a_key_by_all_columns() -> None:
         read_days("fail", keys=())
 
 
-def test_a_reader_without_side_output_does_not_advise_one() -> None:
+def test_the_error_of_a_reader_without_side_output_does_not_suggest_one() -> None:
     with pytest.raises(UnreadableValueError, match=r'with on_unreadable="null" it is read as null$'):
         read_days("fail", puts_aside=False)
 
@@ -134,7 +134,7 @@ def test_a_key_is_never_read_as_null() -> None:
         read_days("null", keys=("day",))
 
 
-def test_an_unreadable_row_goes_to_the_side_output_as_texts() -> None:
+def test_an_unreadable_row_is_sent_to_the_side_output_as_text() -> None:
     first, second, third = read_days("side-output").to_pylist()
 
     assert (first[UNREADABLE], third[UNREADABLE]) == (None, None)

@@ -1,4 +1,4 @@
-"""Tests that only complete checkpoints advance the slot of a source, and that a slot that lost changes is reported."""
+"""Tests that only completed checkpoints advance the slot of a source, and that a slot that lost changes is reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_dropped_or_advanced_slot_is_reported(
 
 
 def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tuple[object, ...]]:
-    """Another session that reads from the slot until it is closed."""
+    """Return another session that reads from the slot until the session is closed."""
     other = psycopg.connect(f"{database.conninfo} replication=database", autocommit=True)
     options = f"(proto_version '1', publication_names '{table.slot.name}')"
     begun = other.pgconn.exec_(f"START_REPLICATION SLOT {table.slot.name} LOGICAL 0/0 {options}".encode())
@@ -72,7 +72,7 @@ def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tu
     return other
 
 
-def test_a_slot_in_use_is_confirmed_with_a_later_checkpoint(
+def test_a_slot_in_use_is_confirmed_by_a_later_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", 0.1)

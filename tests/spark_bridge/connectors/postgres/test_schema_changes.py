@@ -1,4 +1,4 @@
-"""Tests that a PostgresCdcSource fails its job if the table's columns change, or ignores added ones with a warning."""
+"""Tests that a PostgresCdcSource fails its job if the table's columns change, or warns of added columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_added_column_fails_the_job_at_the_next_discovery(
         discover_all_splits(bound, begun.position)
 
 
-def test_a_job_run_again_reads_added_columns_from_its_checkpoint(
+def test_a_rerun_job_reads_added_columns_from_its_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
@@ -56,7 +56,7 @@ def test_an_added_column_with_unknown_older_values_is_refused(
         changes_since(spark, table, begun.position)
 
 
-def test_an_ignored_column_is_reported_at_once_and_when_read_later(
+def test_an_ignored_column_is_reported_at_once_and_again_when_read(
     spark: SparkSession, database: Database, table: PostgresCdcSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     bound = replace(table, on_schema_change="ignore").bound(spark, None)
@@ -110,7 +110,7 @@ def test_a_change_with_an_added_column_is_refused_before_its_discovery(
         read_by(spark, bound, discovered)
 
 
-# The error is that of an added column whose older values are unknown.
+# The error is the same as for an added column whose older values are unknown.
 @pytest.mark.long
 def test_a_renamed_column_is_not_treated_as_an_added_one(
     spark: SparkSession, database: Database, table: PostgresCdcSource

@@ -1,4 +1,4 @@
-"""Tests that a PostgresSink writes the rows of a checkpoint once, all or nothing, in any attempt."""
+"""Tests that a PostgresSink writes the rows of a checkpoint once, all or none of them, in any attempt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TestUpsert(PostgresContract):
         return PostgresSink.upsert(self.database.conninfo, "names", keys=["id"])
 
 
-def test_a_killed_transaction_publishes_no_row_and_the_next_all(
+def test_a_killed_transaction_publishes_no_rows_and_the_next_publishes_all(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint, name text)")

@@ -1,4 +1,4 @@
-"""Tests tables of PostgreSQL in SQL: inserts and upserts into them, and changes out of them."""
+"""Tests PostgreSQL tables in SQL: inserts and upserts into them, and changes read from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_changes_of_one_table_are_counted_into_another(spark: SparkSession, data
     assert database.rows("SELECT item, n FROM counts ORDER BY item") == [("item 0", 33), ("item 1", 34), ("item 2", 33)]
 
 
-def test_a_sql_table_has_rules_for_unreadable_values_but_no_side_output(
+def test_an_sql_table_has_rules_for_unreadable_values_but_no_side_output(
     spark: SparkSession, database: Database
 ) -> None:
     database.run(

@@ -1,4 +1,4 @@
-"""Tests that a postgres_table is read each time it is computed, or at most as often as configured."""
+"""Tests that a postgres_table is read each time that it is computed, or at most as often as configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that texts and messages of PostgreSQL are parsed in the forms that PostgreSQL writes; without a server."""
+"""Tests that texts and messages of PostgreSQL are parsed in the formats that PostgreSQL writes, without a server."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from flykka.spark_bridge.errors import SourceError
 
 
 @pytest.mark.parametrize("text", ["0/0", "0/16B3748", "1A/FFFFFFFF"])
-def test_a_log_position_is_a_number(text: str) -> None:
+def test_a_log_position_is_converted_to_a_number(text: str) -> None:
     assert lsn_text(lsn_number(text)) == text
 
 
-def test_a_position_of_another_kind_is_refused() -> None:
+def test_a_position_in_another_format_is_refused() -> None:
     with pytest.raises(SourceError, match="is none of a PostgresCdcSource"):
         CdcPosition.read(b'{"next": {}}')
 

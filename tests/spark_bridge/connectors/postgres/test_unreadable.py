@@ -1,5 +1,5 @@
-"""Tests that a value unknown to Spark fails the job, becomes null or goes to a side output; all others are read
-unchanged.
+"""Tests that a value that Spark cannot represent fails the job, becomes null or goes to a side output. All other values
+are read unchanged.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironm
     created.close()
 
 
-def collected(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
-    """Return the rows of a stream by checkpoint, after its job has run."""
+def collect_rows(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
+    """Return the rows of a stream by checkpoint after the stream's job has run."""
     batches: dict[int, list[tuple[object, ...]]] = {}
     stream.sink_to(ForeachBatchSink(lambda rows, number: batches.update({number: [*map(tuple, rows.collect())]}))).uid(
         uid
@@ -140,7 +140,7 @@ def test_values_are_equal_in_the_snapshot_and_as_changes(spark: SparkSession, da
 def test_the_job_fails_at_once_and_names_the_unreadable_value(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
-    collected(env, env.from_source(odd.bounded(), uid="days"), "out")
+    collect_rows(env, env.from_source(odd.bounded(), uid="days"), "out")
     client = env.execute_async("days")
 
     with pytest.raises(
@@ -173,9 +173,9 @@ def test_unreadable_rows_go_to_a_side_output_from_snapshot_and_changes(
     database.run("UPDATE days SET day = '-infinity' WHERE id = 1", "INSERT INTO days VALUES (3, '2024-01-01', 'c')")
     days = env.from_source(source.start_from("committed-offset").bounded(), uid="days")
     preview = days.drop("lsn").preview().values.tolist()
-    main = collected(env, days.select("id", "name", "row_kind"), "main")
+    main = collect_rows(env, days.select("id", "name", "row_kind"), "main")
     aside = days.get_side_output(OutputTag("unreadable"))
-    side = collected(env, aside.drop("lsn"), "side")
+    side = collect_rows(env, aside.drop("lsn"), "side")
 
     env.execute("days")
 
@@ -189,7 +189,7 @@ def test_unreadable_rows_go_to_a_side_output_from_snapshot_and_changes(
 def test_an_unread_side_output_of_unreadable_rows_is_refused(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
-    collected(env, env.from_source(source_of(database, "side-output").bounded(), uid="days"), "out")
+    collect_rows(env, env.from_source(source_of(database, "side-output").bounded(), uid="days"), "out")
 
     with pytest.raises(ProgramError, match=r"a side output that is not read: .*OutputTag\('unreadable'\)"):
         env.execute("days")
@@ -207,7 +207,7 @@ def test_a_lookup_table_reports_an_unreadable_value_or_has_null(
         postgres_table(spark, database.conninfo, "days", on_unreadable="side-output")  # type: ignore[arg-type]
 
 
-def test_an_unknown_rule_is_refused(database: Database) -> None:
+def test_an_unknown_rule_for_unreadable_values_is_refused(database: Database) -> None:
     with pytest.raises(ValueError, match='on_unreadable is "fail" or "null" or "side-output", not \'skip\''):
         source_of(database, "skip")  # type: ignore[arg-type]
 
@@ -229,7 +229,7 @@ def test_names_that_spark_considers_equal_are_refused_at_the_source(
         env.from_source(source.with_metadata("lsn"))
 
 
-def test_an_error_names_a_type_changed_before_the_discovery(
+def test_an_error_names_a_type_that_changed_before_the_discovery(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     bound = odd.bound(spark, None)

@@ -1,4 +1,4 @@
-"""Tests that an upserting PostgresSink keeps the last row of each key in its table, and reports missing keys."""
+"""Tests that an upserting PostgresSink stores the last row of each key in its table, and reports missing keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changing(database: Database, **more: Any) -> PostgresSink:
     return PostgresSink.upsert(database.conninfo, "names", keys=["id"], row_kind="row_kind", sequence_by="at", **more)
 
 
-def test_the_last_change_of_a_key_wins_and_deletions_apply(
+def test_the_last_change_of_a_key_and_deletions_are_applied(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     writer = writing(changing(database))
@@ -38,7 +38,7 @@ def test_the_last_change_of_a_key_wins_and_deletions_apply(
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "A"), (3, "C")]
 
 
-def test_a_row_older_than_the_table_is_ignored(
+def test_a_row_older_than_the_stored_row_is_ignored(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text, at bigint)")
@@ -51,7 +51,7 @@ def test_a_row_older_than_the_table_is_ignored(
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "new", 9), (2, "new", 9)]
 
 
-def test_rows_of_one_key_without_a_last_one_are_refused(
+def test_conflicting_rows_of_one_key_are_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     tied = writing(changing(database))

@@ -1,4 +1,4 @@
-"""Tests that rows are written unchanged, or refused before the job with the column's name and a remedy."""
+"""Tests that rows are written unchanged, or refused before the job starts, with the column's name and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink writer for tests, and helpers that interfere between it and its database."""
+"""A sink writer for tests, and helpers that interfere between the writer and its database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Writing:
     prepared: Sequence[Value] = field(default_factory=tuple)
 
     def prepare(self, *batches: DataFrame) -> None:
-        """Stage rows and prepare a checkpoint of them."""
+        """Stage rows and prepare a checkpoint of these rows."""
         self.checkpoint += 1
         names = tuple(name for rows in batches for name in self.writer.stage(rows).names)
         self.prepared = self.writer.prepare_commit(self.checkpoint, names)

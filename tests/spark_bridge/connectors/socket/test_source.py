@@ -21,7 +21,7 @@ _DEADLINE_S = 20.0
 
 
 class Server:
-    """A server of one connection at a time that can stop listening and listen again on its port."""
+    """A server that accepts one connection at a time, and can stop listening and later listen again on its port."""
 
     def __init__(self) -> None:
         self._listening: socket.socket | None = None
@@ -99,7 +99,7 @@ def server() -> Iterator[Server]:
     created.close()
 
 
-def test_lines_arrive_in_order_and_the_last_one_at_the_end(server: Server) -> None:
+def test_lines_arrive_in_order_and_an_unterminated_line_at_the_end(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     reading.look()
     server.send(b"one\ntw")
@@ -222,7 +222,7 @@ def test_a_source_without_a_retry_limit_waits_for_a_server(server: Server) -> No
     reading.until("at last")
 
 
-def test_new_lines_are_noticed_without_a_discovery(server: Server) -> None:
+def test_new_lines_are_detected_without_a_discovery(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     changed = reading.discovery.changed
     assert changed is not None

@@ -1,4 +1,4 @@
-"""Window operators for tests; their state is written and read between any two batches."""
+"""Window operators for tests, whose state is written and read between any two batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Late:
 
 
 class Contents(ProcessWindowFunction):
-    """Emits the key, the window and its numbers."""
+    """Emits the key, the window and the numbers of its rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         yield {"contents": (key, context.window(), tuple(each["n"] for each in elements))}
@@ -57,7 +57,7 @@ SUM = Aggregated(Sum(), "struct<total:bigint>")
 
 
 def windowed_table(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
-    """Return the operator, pickled once as on its way to workers."""
+    """Return the operator, pickled once as if sent to workers."""
     function = Contents() if function is None else function
     operator = WindowOperator(Windowing(assigner=assigner, function=function, row_type=ROW_TYPE, **more))
     return StateTable(cloudpickle.loads(cloudpickle.dumps(operator)))

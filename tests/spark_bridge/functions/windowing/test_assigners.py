@@ -1,4 +1,4 @@
-"""Tests the windows that rows are assigned to."""
+"""Tests to which windows rows are assigned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTHS = st.integers(1, 50)
 
 @dataclass(frozen=True)
 class Clock:
-    """A settable processing time."""
+    """A processing-time clock that the test sets."""
 
     now_ms: int = -1
 
@@ -122,7 +122,7 @@ WINDOWS = st.tuples(st.integers(0, 60), st.integers(0, 6)).map(lambda pair: Time
 
 
 @given(st.lists(WINDOWS, unique=True))
-def test_touching_windows_merge_into_one_that_covers_them(windows: list[TimeWindow]) -> None:
+def test_touching_windows_merge_into_one_window(windows: list[TimeWindow]) -> None:
     merges = merge_windows(windows)
 
     left = set(windows).difference(*(parts for _, parts in merges)) | {result for result, _ in merges}

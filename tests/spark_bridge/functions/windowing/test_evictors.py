@@ -1,4 +1,4 @@
-"""Tests which rows evictors leave in a window."""
+"""Tests which rows an evictor leaves in a window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW
 
 
 class Times:
-    """A context of times, which no evictor here reads."""
+    """A context of times, which no evictor in this file reads."""
 
     def get_current_watermark(self) -> int:
         raise AssertionError

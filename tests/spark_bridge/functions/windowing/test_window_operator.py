@@ -33,7 +33,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 
 @dataclass
 class Session:
-    """A window of the model with its numbers."""
+    """A window of the model with the numbers of its rows."""
 
     window: TimeWindow
     total: int
@@ -123,7 +123,7 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 )
 @settings(max_examples=20)
 @given(STEPS, st.sampled_from([0, 4, 20]))
-def test_windows_fire_as_in_a_simple_model(
+def test_windows_fire_as_in_the_model(
     assigner: WindowAssigner,
     evictor: CountEvictor | None,
     combination: Combination,

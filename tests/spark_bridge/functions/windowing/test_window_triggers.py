@@ -45,7 +45,7 @@ def test_a_count_trigger_fires_every_n_rows_of_a_window() -> None:
     assert table.entries == {}
 
 
-def test_count_windows_follow_each_other_with_a_purging_trigger() -> None:
+def test_count_windows_are_consecutive_with_a_purging_trigger() -> None:
     table = windowed_table(GlobalWindows.create(), trigger=PurgingTrigger.of(CountTrigger.of(3)))
 
     fired = emitted_values(table.process(*(window_row("a", None, n) for n in range(8))))
