@@ -27,7 +27,7 @@ def modules_of(package: str) -> Mapping[str, str]:
     listing = f"{package}.public_names"
     # Not the finder of pytest, which would come first: it rewrites flykka's modules, and its loader returns no code.
     spec = PathFinder.find_spec(listing, sys.modules[package].__path__)
-    assert spec is not None, "the package has one"
+    assert spec is not None, "the package has no listing module"
     loader: Any = spec.loader
     exec(loader.get_code(listing), {"__builtins__": {"__import__": note}})
     return modules

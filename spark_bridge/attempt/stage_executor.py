@@ -131,7 +131,7 @@ class StageExecutor:
     def interrupt(self) -> None:
         """Interrupt the stages of a cancelled attempt. Writing and publishing run to their ends."""
         if self._scope.is_cancelled and self._interrupts.interrupt():
-            logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
+            logger.info("%s: interrupted because it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
         """Wait until no thread works any more; once the scope is cancelled, cancel its Spark jobs repeatedly.

@@ -83,8 +83,8 @@ class StagingOwner:
         ]
         if later:
             raise OwnershipLostError(
-                f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
-                f" {max(later)} has continued the job, which publishes the unpublished rows"
+                f"this process is no longer the owner of {self.root}: it was owner number {self.number}, and number"
+                f" {max(later)} has continued the job and publishes the unpublished rows"
             )
 
     def take_over(self) -> None:
@@ -204,8 +204,9 @@ class Staging:
         is_published = _is_gone(self._filesystem, job, batch)
         if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
-                f"{self._context.operator}: {self._job_folder} is missing, in which the job has staged its files: is"
-                " its disk or share unavailable? The unpublished files in it are not discarded"
+                f"{self._context.operator}: the folder {self._job_folder} with the staged files of the job"
+                " is missing: is"
+                " its disk or share unavailable? The unpublished files in the folder are not discarded"
             )
         return is_published
 
@@ -413,7 +414,7 @@ class StagedCheck:
             verify(self._session, files)
         except CheckpointStateMissingError as missing:
             # It existed a moment ago. The next attempt will find out whether it is lost.
-            raise SinkError(f"{missing}, and waits to be published") from None
+            raise SinkError(f"{missing}, but has to be published") from None
         except CheckpointFormatError as damaged:
             raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
 
@@ -435,7 +436,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
-            f"{paths[0]} was not found for a while: is the disk or share of {top} unavailable, or was it? Its"
+            f"{paths[0]} was temporarily missing: is, or was, the disk or share of {top} unavailable? Its"
             " unpublished files are not discarded"
         )
 
@@ -468,7 +469,7 @@ def sync_names(folders: Iterable[str]) -> None:
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
     """Log once that a checkpoint of an older version has no digests of some staged files (None)."""
     if None in digests:
-        logger.info("%s: its checkpoint is of an older version and has no digests of staged files", operator)
+        logger.info("%s: its checkpoint was written by an older version, without digests of staged files", operator)
 
 
 def _sync_above(root: str) -> None:

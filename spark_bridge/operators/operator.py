@@ -90,7 +90,7 @@ class Operator(Generic[Rows]):
         """Prepare for `process_batch`."""
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        raise AssertionError(f"{self.operator_id} reads no other operator")
+        raise AssertionError(f"{self.operator_id} is a source, and processes no batches")
 
     def update_state(self, stage: int) -> None:
         """Add the results of `process_batch` for a stage to the state."""

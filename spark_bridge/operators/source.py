@@ -97,7 +97,7 @@ class SourceOperator(Operator[Slices]):
         )
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        assert self._reader is not None, "a source reads splits when it is open"
+        assert self._reader is not None, "the source is not open"
         return self._reader.read(splits)
 
     def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
@@ -113,7 +113,7 @@ class SourceOperator(Operator[Slices]):
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """Return the rows of splits for the next stage to read; None if this one should read them."""
-        assert self._reader is not None, "a source reads splits when it is open"
+        assert self._reader is not None, "the source is not open"
         is_on = self._only_forwards and self._context.readers.lazy_reading
         return self._reader.lazy_rows(splits) if is_on else None
 

@@ -144,7 +144,7 @@ class TemporalJoinCode(KeyedRowsCode):
         if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType
-        assert isinstance(left, StructType), "rows of sides are structs"
+        assert isinstance(left, StructType), "the rows of the left side are not structs"
         return (SideOutput(tag=Side.LEFT.late_data, column=_LATE_COLUMN, columns=left),)
 
     @property

@@ -32,7 +32,7 @@ COLUMNS = "auction, bidder, price, channel, at"
         ),
         (
             FileSink.csv("/out").partition_by("price", "at", "PRICE"),
-            "csv /out: the output is to be partitioned by 'price' twice",
+            "csv /out: the partition columns of the output contain 'price' twice",
         ),
     ],
 )

@@ -153,7 +153,7 @@ class LocalBufferPool(Generic[Listener]):
 
     def give_back(self) -> Listener | None:
         """Take a buffer back; returns the listener that uses it now, if any."""
-        assert self.used > 0, "a buffer came back twice"
+        assert self.used > 0, "a buffer was returned twice"
         self._provider.redistribute_buffers()
         if self.is_destroyed or self.held > self._size:
             self._return_to_provider(1)
@@ -200,7 +200,7 @@ class LocalBufferPool(Generic[Listener]):
     def check(self) -> None:
         assert 0 <= self._idle <= self.held
         assert self.is_destroyed or not self._idle or self.held <= self._size, (
-            "idle buffers beyond the size are returned"
+            "the pool retains idle buffers beyond its size"
         )
 
     def _offer_idle(self) -> Listener | None:

@@ -340,7 +340,7 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     def check(self) -> None:
         if (alignment := self._alignment) is not None:
-            assert alignment.missing, "an alignment without missing channels has ended"
+            assert alignment.missing, "no channel of the alignment is missing, but it has not ended"
             assert alignment.missing <= self._open
             assert not alignment.blocked & alignment.missing
             assert not (alignment.blocked and alignment.is_unaligned)

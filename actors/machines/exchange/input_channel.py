@@ -257,9 +257,9 @@ class InputChannel:
     def check(self) -> None:
         self.credits.check()
         batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, exchange.BatchRef)]
-        assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
+        assert len(batches) <= self.credits.in_use, "more batches are queued than credits are in use"
         assert not any(isinstance(queued.buffer, exchange.BatchRef) for queued in self.priority), (
-            "data overtakes nothing"
+            "a batch is queued among the priority events"
         )
         assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0

@@ -61,7 +61,7 @@ class RescalableExecutionGraph(ExecutionGraph):
         if self._is_rescaling:
             self._tasks.check()
             assert self._target is not None, "the job is rescaled without a target"
-            assert self.live_attempts > 0, "the tasks have ended, and no new ones have begun"
+            assert self.live_attempts > 0, "the tasks have ended, but no new ones were started"
         else:
             super().check()
 

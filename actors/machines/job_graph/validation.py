@@ -89,7 +89,7 @@ def check_approximate(job_graph: JobGraph) -> None:
         f"its failover strategy is {job_graph.failover_strategy}, which restarts all tasks": (
             job_graph.failover_strategy is not FailoverStrategyKind.REGION
         ),
-        "some of its exchanges have it, and others do not": len(kinds) > 1,
+        "only some of its exchanges have approximate recovery": len(kinds) > 1,
     }
     for why, holds in refusals.items():
         if holds:

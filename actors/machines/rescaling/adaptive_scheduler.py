@@ -281,7 +281,7 @@ class AdaptiveScheduler:
         decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-            comment = f"the job has the parallelism already that {count.slots + count.coming} slots allow"
+            comment = f"the job already has the parallelism that {count.slots + count.coming} slots allow"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
         self._move(RescalePhase.CHECKPOINTING)

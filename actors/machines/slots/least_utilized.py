@@ -107,7 +107,7 @@ class LeastUtilized:
             assert free + candidate.used == len(candidate.sizes), f"{task_manager}: slots are neither free nor used"
             for size, slots in candidate.free.items():
                 queued = (size, candidate.utilization) in candidate.queued
-                assert not slots or queued, f"the free slots of {task_manager} cannot come up"
+                assert not slots or queued, f"the free slots of {task_manager} are not queued"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
         """The heap entry of the least used TaskManager with a free slot of this size."""

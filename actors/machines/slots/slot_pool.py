@@ -290,7 +290,7 @@ class SlotPool:
     def _on_requested(self, event: SlotRequested) -> list[SlotPoolEffect]:
         request_id = event.request_id
         if request_id in self._pending or request_id in self._assigned:
-            return [Ignore(reason=f"{request_id} was made before")]
+            return [Ignore(reason=f"the slot request {request_id} exists already")]
         if event.held is not None:
             return [self._assign(self._free[event.held], request_id)]
         self._asks += 1

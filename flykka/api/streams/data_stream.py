@@ -652,7 +652,7 @@ class SideOutputDataStream(DataStream):
 
     def _setting_of_operator(self, what: str) -> ProgramError:
         windows = self.flow.operator.inputs[0].source
-        return ProgramError(f"the {what} of {self.flow.operator} is that of {windows}, in whose tasks it runs")
+        return ProgramError(f"{self.flow.operator} runs in the tasks of {windows}, so set the {what} there")
 
 
 class CachedDataStream(DataStream):

@@ -313,7 +313,7 @@ def _check_columns(what: str, columns: tuple[Column | str, ...]) -> None:
 def _timed_rows(
     flow: Dataflow, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
 ) -> JoinedRows:
-    assert flow.type.event_time is not None, "streams without event time are refused earlier"
+    assert flow.type.event_time is not None, "the stream has no event time"
     return JoinedRows(
         prototype=flow.type.prototype,
         keys=flow.keys,

@@ -120,7 +120,7 @@ class WatermarkStrategy:
             raise ProgramError(f"the sources of a group are aligned by its name, such as 'orders', not {group!r}")
         if self.delay_ms is None:
             raise ProgramError(
-                "with_watermark_alignment(...) compares watermarks, and no_watermarks() has none: take"
+                "with_watermark_alignment(...) compares watermarks, but no_watermarks() has none: use"
                 " for_bounded_out_of_orderness(...) or for_monotonous_timestamps()"
             )
         alignment = WatermarkAlignment(

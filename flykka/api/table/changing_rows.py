@@ -60,7 +60,7 @@ def normalized(stream: DataStream) -> DataStream:
     This is Flink's ChangelogNormalize. The kinds are in the last column, `kind_column` of the stream.
     """
     changelog, kind = stream.changelog, kind_column(stream)
-    assert changelog.keys is not None, "append-only rows are never retracted"
+    assert changelog.keys is not None, "the rows are append-only and cannot be retracted"
     columns = columns_of_rows(stream)
     normalize = NormalizeChanges(
         keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind

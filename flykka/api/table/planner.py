@@ -54,7 +54,7 @@ def joined_with_table(
     if kind not in keeping:
         raise RefusedError(
             f"{kind} JOIN with a table would emit unmatched rows of the table once per batch, though a"
-            f" later batch may match them: the kinds that can run are {', '.join(sorted(keeping))}",
+            f" later batch may match them: the supported kinds are {', '.join(sorted(keeping))}",
             node.position,
         )
     if relation.is_changing:
@@ -142,7 +142,7 @@ class Planner:
 
     def _below(self, node: PlanNode) -> Relation:
         relation = self._relation(node)
-        assert relation is not None, "a node that reads a stream has a child that does"
+        assert relation is not None, "the node reads a stream, but none of its children does"
         return relation
 
     def _planned(self, node: PlanNode) -> Relation:

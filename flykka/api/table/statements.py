@@ -222,7 +222,7 @@ class Statements:
                     self._stored(statement.parsed, insert, table, analyzed)
                 )
                 _check_changelog(table, stream)
-                assert table.sink is not None, "it was checked"
+                assert table.sink is not None, "the table has no sink"
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
                 written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
                 return stream

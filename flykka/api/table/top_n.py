@@ -59,7 +59,7 @@ def without_number(relation: Relation, column: int) -> Rows:
     """Return only the upserts with number 1: the number is a column, and no longer one of the keys."""
     rows = relation.settled(carries_keys=True)
     log, number = rows.stream.changelog, rows.roles[column]
-    assert isinstance(number, IsNumber), "the condition bounds a row number"
+    assert isinstance(number, IsNumber), "the bounded column is not a row number"
     keys = tuple(key for key in log.keys or () if key != number.name)
     roles = {**rows.roles, column: replace(number, limit=1)}
     return replace(rows, stream=with_changelog(rows.stream, replace(log, keys=keys)), roles=roles)

@@ -252,7 +252,7 @@ class _Position:
                 is_started=True,
             )
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise SourceError(f"the checkpoint's position {position!r} is none of a Kafka source") from None
+            raise SourceError(f"the checkpoint's position {position!r} is not a position of a Kafka source") from None
 
     def encoded(self) -> bytes:
         content = {"next": written(self.next), "end": written(self.end), "ids": self.ids, "splits": self.splits}

@@ -102,7 +102,7 @@ class WindowContents:
         if self._rows is not None:
             self._rows.add_stored(row)
         else:
-            assert self._value is not None, "contents are a list or one value"
+            assert self._value is not None, "the contents have neither a list nor a value"
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
@@ -110,7 +110,7 @@ class WindowContents:
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
-        assert self._value is not None, "contents are a list or one value"
+        assert self._value is not None, "the contents have neither a list nor a value"
         # Without state there is no result, but a result may be None, too.
         if self._namespace.name not in self._state.namespaces():
             return None

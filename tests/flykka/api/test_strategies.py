@@ -180,5 +180,5 @@ def test_an_exponential_delay_that_does_not_grow_is_refused() -> None:
         RestartStrategies.exponential_delay_restart("2s", "1s")
     with pytest.raises(ProgramError, match="the multiplier of the delay must be above 1, not 1"):
         RestartStrategies.exponential_delay_restart(backoff_multiplier=1)
-    with pytest.raises(ProgramError, match="number of times that the same failure may come must be 1 or more, not 0"):
+    with pytest.raises(ProgramError, match="number of times that the same failure may occur must be 1 or more, not 0"):
         RestartStrategies.exponential_delay_restart(max_same_failures=0)

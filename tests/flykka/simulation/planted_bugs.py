@@ -298,7 +298,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=what_is_in_flight_on_the_other_inputs_is_no_state,
         monitor="barriers",
-        says="was in flight, and is neither in the state nor in that of its channel",
+        says="was in flight, but is neither in the state nor in the channel state",
     ),
     PlantedBug(
         plant=a_join_lets_go_of_rows_when_event_time_has_passed_them, monitor="output", says=" lacks ", begin=19
@@ -325,7 +325,7 @@ PLANTED_BUGS = (
         monitor="commits",
         says="is published before it was reported as complete",
     ),
-    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
+    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, but was released in"),
     PlantedBug(
         plant=the_state_of_a_declined_checkpoint_is_kept,
         monitor="storage",
@@ -335,7 +335,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=the_end_of_a_partition_is_lost,
         monitor="exchange",
-        says="finishes, and the end of subpartition",
+        says="finishes, but the end of subpartition",
     ),
     PlantedBug(plant=credit_is_given_twice, monitor="failures", says="CreditOverrunError"),
     PlantedBug(

@@ -117,7 +117,7 @@ def test_a_value_that_is_no_descriptor_is_refused() -> None:
 def test_a_function_without_keys_has_no_keyed_state() -> None:
     without_keys = FunctionRuntimeContext(TaskInfo(), None, MetricGroup())
 
-    with pytest.raises(StateDescriptorError, match="there are no keys here, and so no keyed state as Value"):
+    with pytest.raises(StateDescriptorError, match="the stream has no keys, so Value"):
         without_keys.get_state(ValueStateDescriptor("state", "bigint"))
 
 

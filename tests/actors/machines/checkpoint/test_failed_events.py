@@ -147,5 +147,5 @@ def test_a_failing_effect_fails_only_its_checkpoint() -> None:
 def test_an_event_that_concerns_no_checkpoint_still_raises() -> None:
     harness = two_tasks()
 
-    with pytest.raises(AssertionError, match="a deletion ends once"):
+    with pytest.raises(AssertionError, match="no deletion is running"):
         harness.machine.handle(Disposed(), harness.now)

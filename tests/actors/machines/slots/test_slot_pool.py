@@ -146,7 +146,7 @@ def test_a_request_is_made_once() -> None:
 
     effects = feed(slots, wanted("r1"))
 
-    assert effects == [Ignore(reason="r1 was made before")]
+    assert effects == [Ignore(reason="the slot request r1 exists already")]
 
 
 def test_requests_wait_for_a_resource_manager() -> None:

@@ -99,7 +99,7 @@ def test_the_state_does_not_grow_with_the_splits_read() -> None:
 def test_state_that_names_its_splits_is_refused() -> None:
     source = enumerator()
 
-    with pytest.raises(DecodeError, match="names its splits"):
+    with pytest.raises(DecodeError, match="lists its splits"):
         source.restore(codec.encode(SplitEnumeratorState(assigned=(SplitId("a"),))))
 
 

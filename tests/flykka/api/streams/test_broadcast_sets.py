@@ -77,7 +77,10 @@ def self_broadcast(env: Env) -> DataStream:
 @pytest.mark.parametrize(
     ("write", "refusal"),
     [
-        (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
+        (
+            twice,
+            r"'rates'\) of process\(Rated\): the operator already has a broadcast variable of this name",
+        ),
         (self_broadcast, "the broadcast variable is computed from rows of the operator itself"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),

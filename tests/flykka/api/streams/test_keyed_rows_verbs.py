@@ -38,7 +38,7 @@ def test_a_table_function_emits_its_declared_columns_and_event_time_if_present(
         ({"state": "n long, N long"}, "two columns are named 'N'"),
         ({"output": ""}, "the declared columns, '', "),
         ({"timer": "n"}, "timer .* and on_timer belong together"),
-        ({"timer": "m", "on_timer": nothing}, "the timer 'm' is no column of the state: n"),
+        ({"timer": "m", "on_timer": nothing}, "the timer 'm' is not a column of the state: n"),
         ({"timer": "n", "on_timer": nothing}, "the timer 'n' is of type bigint, not timestamp"),
         ({"frames": "polars"}, "frames are 'arrow' or 'pandas', not 'polars'"),
     ],

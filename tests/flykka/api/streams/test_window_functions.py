@@ -121,7 +121,7 @@ def test_results_grouped_by_the_window_are_accepted(
         pytest.param(lambda rows: rows.orderBy("price").limit(3), "this limits rows", id="a limit"),
         pytest.param(
             lambda rows: rows.withColumn("n", F.row_number().over(Window.orderBy("price"))),
-            "this uses a window function of all windows that fire together, and which these are depends",
+            "this uses a window function of all windows that fire together, which depends",
             id="a window function",
         ),
     ],

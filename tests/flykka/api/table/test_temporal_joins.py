@@ -109,7 +109,7 @@ def test_explain_lists_the_retained_state(queries: Queries) -> None:
     told = queries.explain_sql(f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder")
 
     assert "keeps the rows of the left side until the watermark reaches their time" in told
-    assert "the versions of the right side until the watermark reaches the next one of their key, the last" in told
+    assert "the versions of the right side until the watermark reaches the next version of the key, the latest" in told
 
 
 ON = "ON b.bidder = v.bidder"

@@ -392,5 +392,5 @@ def test_unreadable_tables_are_refused(spark: SparkSession, versioned_table: Pat
         source.version_as_of(1).starting_version(2)
     with pytest.raises(ValueError, match="has no time zone"):
         source.timestamp_as_of(dt.datetime(2024, 1, 1))
-    with pytest.raises(SourceError, match="is none of a Delta source"):
+    with pytest.raises(SourceError, match="is not a position of a Delta source"):
         discover_splits(spark, source, b"7")
