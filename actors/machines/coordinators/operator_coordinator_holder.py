@@ -456,6 +456,4 @@ class SubtaskGateway:
 
     def check(self) -> None:
         assert self.closed_for or not self.held, "events are held back although no barrier is expected"
-        assert self.attempt_number is not None or not self.closed_for, (
-            "a barrier is expected although no attempt is running"
-        )
+        assert self.attempt_number is not None or not self.closed_for, "a barrier is expected but no attempt runs"

@@ -380,11 +380,7 @@ def test_facts_are_listed_with_their_labels() -> None:
     [
         (0, 2**24, None),
         (1, None, "source (1/1) has 1 file to read"),
-        (
-            3_400,
-            2**20,
-            "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: the amount that it reads in a second",
-        ),
+        (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: a second of reading"),
     ],
 )
 def test_the_backlog_of_a_source_is_stated_with_its_batch_size(

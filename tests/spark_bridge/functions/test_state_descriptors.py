@@ -140,7 +140,7 @@ def test_a_default_must_have_the_type_of_its_state() -> None:
 @pytest.mark.parametrize("type_", ["array<int>", "struct<a:int>", "float"])
 def test_keys_of_map_state_must_have_a_comparable_type(type_: str) -> None:
     with pytest.raises(
-        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, whose values cannot be found"
+        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, whose values cannot be looked up"
     ):
         MapStateDescriptor("m", type_, "bigint")
 
