@@ -63,9 +63,8 @@ class ForeignModuleError(TraceError):
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
-            f"the trace names {name}, but a module is not imported just because a trace names it; if you"
-            f" trust {module},"
-            f" add --import {module}, or Replayer(modules=[{module!r}]) in Python"
+            f"the trace names {name}, but a module is not imported just because a trace names it; if you trust"
+            f" {module}, add --import {module}, or Replayer(modules=[{module!r}]) in Python"
         )
         self.module = module
 

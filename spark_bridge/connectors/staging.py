@@ -173,7 +173,7 @@ class Staging:
     """The staging folder of one subtask, in one attempt."""
 
     def __init__(self, context: SinkContext) -> None:
-        assert context.staging_folder is not None, f"{context.uid!r} stages nothing"
+        assert context.staging_folder is not None, f"{context.uid!r} has no staging folder"
         self.name = f"{file_name_part(context.uid)}-{context.subtask}"
         self._context = context
         self._filesystem = context.filesystem
@@ -205,8 +205,7 @@ class Staging:
         if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
                 f"{self._context.operator}: the folder {self._job_folder} with the staged files of the job"
-                " is missing: is"
-                " its disk or share unavailable? The unpublished files in the folder are not discarded"
+                " is missing: is its disk or share unavailable? The unpublished files in the folder are not discarded"
             )
         return is_published
 
@@ -454,7 +453,7 @@ def check_size(path: str, *, written: int, found: int) -> None:
     """Raise `StagedFileError` unless a staged file has the size that it was written with."""
     if found != written:
         raise StagedFileError(
-            f"{path} is damaged: {written} bytes were staged, and it has {found}; its rows cannot be published"
+            f"{path} is damaged: {written} bytes were staged, but it has {found}; its rows cannot be published"
         )
 
 

@@ -266,5 +266,5 @@ class TemporalJoin:
 
 
 def _event_time(side: JoinedRows) -> EventTime:
-    assert side.event_time is not None, "streams without event time are refused before"
+    assert side.event_time is not None, "the stream has no event time"
     return side.event_time

@@ -109,7 +109,7 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
 
 def is_complete(observation: Observation) -> bool:
     """Return True if an action has run over the observed rows; Spark records that before the action returns."""
-    assert observation._jo is not None, "nothing was observed"
+    assert observation._jo is not None, "the observation is not attached to rows"
     return bool(observation._jo.future().isCompleted())
 
 
@@ -118,7 +118,7 @@ def numbers_of(observation: Observation) -> Mapping[str, Any]:
 
     Empty if Spark's optimizer found that there are no rows and removed the counting with them.
     """
-    assert observation._jo is not None, "nothing was observed"
+    assert observation._jo is not None, "the observation is not attached to rows"
     return observation.get if observation._jo.getRow().length() else {}
 
 

@@ -45,12 +45,12 @@ _Context = SparkContext | type[SparkContext]
 
 def remember_classes(context: _Context) -> None:
     """Look up each class of the context's JVM only once from now on."""
-    assert context._jvm is not None, "the context was stopped"
+    assert context._jvm is not None, "the Spark context was stopped"
     context._jvm.__class__ = _RememberingView
 
 
 def jvm_class(context: _Context, name: str) -> Any:
-    assert context._jvm is not None, "the context was stopped"
+    assert context._jvm is not None, "the Spark context was stopped"
     return getattr(context._jvm, name)
 
 

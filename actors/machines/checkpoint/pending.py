@@ -363,7 +363,7 @@ class PendingCheckpoints:
 
     def use_id(self, checkpoint_id: int) -> None:
         """Record an id that was drawn, or used by an earlier job. Ids only grow."""
-        assert checkpoint_id > self._last_id, f"{checkpoint_id} comes after {self._last_id}"
+        assert checkpoint_id > self._last_id, f"the checkpoint id {checkpoint_id} is not above {self._last_id}"
         self._last_id = checkpoint_id
 
     def skip_to(self, checkpoint_id: int) -> None:

@@ -356,7 +356,9 @@ class BarrierAligner(CheckpointBarrierHandler):
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:
         actions, alignment = self._join(barrier, now_ms)
         if alignment is None or channel not in alignment.missing:
-            assert alignment is None or channel not in alignment.blocked, f"channel {channel} is blocked and was read"
+            assert alignment is None or channel not in alignment.blocked, (
+                f"channel {channel} was read although it is blocked"
+            )
             return actions
         alignment.missing.remove(channel)
         alignment.announced.discard(channel)

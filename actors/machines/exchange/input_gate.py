@@ -293,7 +293,7 @@ class InputGate:
             assert (source in self._turns) == (bool(source.turns or source.priority_turns) and not is_held)
             assert (source in self._priority_turns) == (bool(source.priority_turns) and not is_held)
             in_use = sum(channel.credits.floating for channel in source.channels)
-            assert in_use == source.floating.used, "a floating credit is lost"
+            assert in_use == source.floating.used, "the channels do not use the counted number of floating credits"
             source.floating.check()
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
             assert not (starving and source.floating.free), "a credit is unused although a channel waits for one"

@@ -130,7 +130,7 @@ class RescalableExecutionGraph(ExecutionGraph):
 
     def _rebuild(self, now: int) -> list[Effect]:
         """Replace the tasks, which have all ended."""
-        assert self._target is not None, "the parallelism of the rescaled job is not known"
+        assert self._target is not None, "the rescaled job has no target parallelism"
         target, self._target = self._target, None
         self._numbers.record(self._tasks.subtasks())
         self.job_graph = with_parallelism(self.present_job_graph, target)

@@ -349,7 +349,7 @@ class TaskScheduling:
         for execution in (subtask.execution for subtask in self.subtasks()):
             if execution.attempt in self._unacknowledged:
                 waits = execution.state in (ExecutionState.DEPLOYING, ExecutionState.CANCELING)
-                assert waits, f"{execution.attempt} is {execution.state}, and its deployment is not acknowledged"
+                assert waits, f"{execution.attempt} is {execution.state} although its deployment is not acknowledged"
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
             if execution.is_terminal:

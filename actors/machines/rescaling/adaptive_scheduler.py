@@ -326,7 +326,7 @@ class AdaptiveScheduler:
 
     def _before(self) -> Mapping[JobVertexId, int]:
         under_way = self._timeline.under_way
-        assert under_way is not None, "only a rescale can be refused"
+        assert under_way is not None, "no rescale is under way that could be refused"
         return {
             each.vertex_id: each.pre_parallelism or self._parallelism[each.vertex_id] for each in under_way.vertices
         }

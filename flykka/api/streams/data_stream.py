@@ -425,7 +425,7 @@ class DataStream(Stream, OperatorSettings):
         check_tag("get_side_output", tag)
         if self.flow.side_outputs is None:
             raise ProgramError(
-                f"{self.flow} has no side outputs: functions have, by process(...), and windows, by"
+                f"{self.flow} has no side outputs: use a function with process(...), or a window with"
                 " .window(...).side_output_late_data(tag) before .aggregate(...)"
             )
         return SideOutputDataStream(self.flow.emitted(*self.flow.side_outputs.add_reader(self.flow.program, tag)))

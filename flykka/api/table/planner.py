@@ -50,7 +50,7 @@ def joined_with_table(
     """
     kind = node.join_type
     relation, place, keeping = (left, 0, _KEEPS_LEFT) if right is None else (right, 1, _KEEPS_RIGHT)
-    assert relation is not None, "one side reads a stream"
+    assert relation is not None, "neither side reads a stream"
     if kind not in keeping:
         raise RefusedError(
             f"{kind} JOIN with a table would emit unmatched rows of the table once per batch, though a"

@@ -329,7 +329,7 @@ def _placed(position: Position | None) -> Iterator[None]:
 def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
     """Raise `RefusedError` if rows that replace others would go to a table that only appends."""
     keys, sink = stream.changelog.keys, table.sink
-    assert sink is not None, "it was checked"
+    assert sink is not None, "the table has no sink"
     if stream.changelog == APPEND_ONLY or sink.shows:
         return
     if keys is None:

@@ -127,7 +127,9 @@ class TransactionFiles:
     def _staged(self) -> Iterator[StagedFile]:
         for number, folder in enumerate(self._transaction.folders()):
             for status in self._filesystem.files_below(folder):
-                assert status.path.startswith(f"{folder}/"), f"{status.path} was listed as a file of {folder}"
+                assert status.path.startswith(f"{folder}/"), (
+                    f"{status.path} was listed as a file of {folder}, but is not in it"
+                )
                 name = status.path.removeprefix(f"{folder}/")
                 yield StagedFile(batch=number, name=name, size_bytes=status.size_bytes)
 

@@ -219,7 +219,7 @@ class KafkaSource(Source):
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
         """Commit the job's progress to the group, without waiting for that."""
-        assert self.group is not None, "without a group it is not notified of checkpoints"
+        assert self.group is not None, "the source has no group to which it could commit offsets"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
 

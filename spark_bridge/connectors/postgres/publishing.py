@@ -117,7 +117,7 @@ def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Seq
     parts: list[sql.Composable] = []
     for field in fields:
         column_type = column_type_for(field.dataType)
-        assert column_type is not None, "types are checked before"
+        assert column_type is not None, "the column cannot be written to PostgreSQL"
         parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type)))
     if keys:
         parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(keys)))

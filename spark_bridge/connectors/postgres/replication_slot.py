@@ -76,9 +76,8 @@ class ReplicationSlot:
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
-                f"the replication slot {self.name!r}, which retained the changes since {lsn_text(lsn)}, no"
-                " longer exists,"
-                " so the job cannot continue from there: start without a checkpoint"
+                f"the replication slot {self.name!r}, which retained the changes since {lsn_text(lsn)}, no longer"
+                " exists, so the job cannot continue from there: start without a checkpoint"
             )
         if confirmed > lsn:
             raise SourceError(

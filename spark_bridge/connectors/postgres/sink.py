@@ -148,9 +148,8 @@ class PostgresSink(TransactionalSink):
             if table is not None and self.keys and not any(set(self.keys) == set(each) for each in table.unique):
                 keys = ", ".join(self.keys)
                 raise SinkError(
-                    f"{table} has no unique index on the columns {keys}, which the upsert needs to find"
-                    " rows: create one, as"
-                    f" with CREATE UNIQUE INDEX ON {table} ({keys})"
+                    f"{table} has no unique index on the columns {keys}, which the upsert needs to find rows: create"
+                    f" one, as with CREATE UNIQUE INDEX ON {table} ({keys})"
                 )
             schema = names_of(connection, self.table)[0] if table is None else table.schema
             self._check_allowed(connection, schema, table)

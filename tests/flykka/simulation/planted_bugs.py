@@ -288,11 +288,11 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 PLANTED_BUGS = (
     PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has reached "),
     PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="the source reads at watermark"),
-    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels had reached"),
+    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="although all channels had reached"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
         monitor="barriers",
-        says="and no barrier has come in",
+        says="before its barrier has arrived in",
         begin=4,
     ),
     PlantedBug(

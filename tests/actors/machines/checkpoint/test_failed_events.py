@@ -92,7 +92,7 @@ def test_the_requester_of_a_checkpoint_whose_trigger_raises_gets_an_answer() -> 
     (failed,) = harness.effects(SavepointFailed)
     assert (failed.request_id, failed.reason) == ("wish", CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE)
     assert failed.cause is not None
-    assert "1 comes after 1" in failed.cause.message
+    assert "the checkpoint id 1 is not above 1" in failed.cause.message
 
 
 def test_the_scheduler_continues_after_a_trigger_that_raises() -> None:

@@ -186,5 +186,5 @@ def test_invalid_settings_are_refused(spark: SparkSession, table: Path) -> None:
         DeltaSink.upsert(table, keys=["key"]).check_rows(rows)
     with pytest.raises(PrototypeError, match=r"a text such as '\+I', and 'row_kind' is of type int"):
         DeltaSink.upsert(table, keys=["id"]).check_rows(rows)
-    with pytest.raises(PrototypeError, match="the column 'id' has the kind of a change"):
+    with pytest.raises(PrototypeError, match="the column 'id' contains kinds of changes"):
         DeltaSink.upsert(table, keys=["id"], row_kind="id").check_rows(rows)
