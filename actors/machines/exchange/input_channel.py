@@ -156,7 +156,7 @@ class InputChannel:
         """
         if self.state is ChannelState.CREATED and self.credits.unannounced:
             cause = SerializedThrowable(
-                type_name="IllegalStateError", message="a credit came before the subpartition was requested"
+                type_name="IllegalStateError", message="a credit arrived before the subpartition was requested"
             )
             return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
         return self.announce() if self.is_open and self.credits.is_announcement_due else None

@@ -161,7 +161,7 @@ class ExecutionGraph:
 
     def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
         if not any(map(self._tasks.waits_for_slot, event.attempts)):
-            return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
+            return [self._ignore(f"the lack of a slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
 
     # Reports about attempts

@@ -65,7 +65,9 @@ def recovers_approximately(job_graph: JobGraph) -> bool:
 def fixed_parallelism(job_graph: JobGraph) -> str | None:
     """The reason why the parallelism of a running job cannot change; `None` if it can."""
     if recovers_approximately(job_graph):
-        return f"the job {job_graph.name!r} has approximate local recovery: continuing tasks expect the same readers"
+        return (
+            f"the job {job_graph.name!r} has approximate local recovery, so tasks that continue expect the same readers"
+        )
     for vertex in job_graph.vertices:
         if any(operator.has_coordinator for operator in vertex.operators):
             return (

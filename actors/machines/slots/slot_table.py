@@ -396,7 +396,7 @@ class SlotTable:
             for allocation_id, slot in job.slots.items()
             if slot.state is TaskSlotState.ACTIVE and allocation_id not in event.allocations
         ]
-        reason = f"{self._id} does not know it"
+        reason = f"{self._id} does not know the slot"
         failures = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
         reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failures]
         return [*reports, *(effect for slot in unknown_there for effect in self._release(slot))]

@@ -78,7 +78,8 @@ def check_append_only(what: str, flow: Dataflow) -> None:
     """Raise `StreamTypeError` if the rows are upserts."""
     if flow.type.changelog != APPEND_ONLY:
         raise StreamTypeError(
-            f"{what}: the rows of {flow} are {flow.type.changelog}, and results of a row that changes would stay"
+            f"{what}: the rows of {flow} are {flow.type.changelog}, but the join would keep results of rows"
+            " that have changed"
         )
 
 

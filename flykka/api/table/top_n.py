@@ -85,7 +85,7 @@ def _window(partition: Expression, rows: Rows | Relation) -> IsWindow | None:
 
 def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Relation:
     if window.panes is None:
-        raise RefusedError("first rows of sessions cannot run: sessions have no common ends", node.position)
+        raise RefusedError("the first rows of sessions cannot be computed: sessions have no common ends", node.position)
     number, _ = _numbered(node)
     columns = rows.columns
     others = tuple(each for each in node.part("partitionSpec") if _window(each, rows) is None)

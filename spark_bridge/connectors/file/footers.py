@@ -168,7 +168,7 @@ def schema_mismatch(
                 continue
             columns = ", ".join(file_schema.names)
             return (
-                f"it has no column {column.name!r} (expected {expected}), but {columns}; with the option"
+                f"it has no column {column.name!r} (expected {expected}); its columns are {columns}; with the option"
                 " mergeSchema=True missing columns are read as nulls"
             )
         there = types[column.name.lower()]

@@ -208,7 +208,7 @@ class _Reading(ABC):
         values = {name.lower(): value for name, value in _partition(split).items()}
         if missing := [name for name in self.folders if name.lower() not in values]:
             raise FileSchemaError(
-                f"{plain_path(split.path)} is in no folder that is named {missing[0]}=..., as other files are"
+                f"{plain_path(split.path)} is not in a folder named {missing[0]}=..., unlike other files"
             )
         for rows in self.rows(split):
             for name in self.folders:

@@ -135,7 +135,7 @@ def test_a_source_may_be_aligned_with_a_group() -> None:
     assert bounded.with_watermark_alignment("orders", "0s").alignment == WatermarkAlignment(
         group="orders", max_drift_ms=0, update_interval_ms=1_000
     )
-    with pytest.raises(ProgramError, match="aligned by its name"):
+    with pytest.raises(ProgramError, match="the group of aligned sources must be a name"):
         bounded.with_watermark_alignment("", "1min")
     with pytest.raises(ProgramError, match=r"no_watermarks\(\) has none"):
         WatermarkStrategy.no_watermarks().with_watermark_alignment("orders", "1min")
