@@ -274,8 +274,8 @@ class StateDescriptor:
         """Let values expire. Raises `StateDescriptorError` if `ttl` is not a `StateTtlConfig`."""
         if not isinstance(ttl, StateTtlConfig):
             raise StateDescriptorError(
-                f"the time-to-live of state {self.name!r} is {ttl!r}: create one with StateTtlConfig.new_builder('1"
-                " day').build()"
+                f"the time-to-live of state {self.name!r} is {ttl!r}: create one with"
+                " StateTtlConfig.new_builder('1 day').build()"
             )
         self.ttl = ttl
 
