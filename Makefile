@@ -1,9 +1,9 @@
 # Each target first creates the environment in .venv, and finds or installs a Java for Spark.
 #
-#   make demo       runs the main job on real data, with a TaskManager killed on the way
+#   make demo       runs the main job on real data, and kills a TaskManager
 #   make test       runs the tests, except the rules on the code itself (see lint)
 #   make quick      runs the tests that need no Spark and are not slow, in a minute
-#   make test-long  runs those that take minutes: whole pages of docs/, notebooks and benchmarks, endless kills, a deeper
+#   make test-long  runs the tests that take minutes: whole pages of docs/, notebooks and benchmarks, endless kills, a deeper
 #                   search for counterexamples
 #   make lint       checks format, lint, types, import contracts, rules on the code
 #   make check      runs lint, then the tests; required for a change

@@ -55,7 +55,7 @@ class HeartbeatManager:
         for effect in effects:
             match effect:
                 case heartbeat.SendHeartbeatRequest(target=target):
-                    assert self._request is not None, f"{target} cannot be asked by an actor without heartbeat requests"
+                    assert self._request is not None, f"this actor cannot send the heartbeat request for {target}"
                     self._request(target)
                 case heartbeat.TargetTimedOut():
                     timed_out.append(effect)

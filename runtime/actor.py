@@ -36,7 +36,8 @@ class Actor:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "on_receive") and cls.handle_message is Actor.handle_message:
             raise TypeError(
-                f"{cls.__name__}.on_receive is Pykka's way: kernel actors handle messages in handle_message"
+                f"{cls.__name__}.on_receive is a method of Pykka's actors: actors of this kernel implement"
+                " handle_message"
             )
 
     def handle_message(self, message: Message) -> Awaitable[None] | None:

@@ -278,7 +278,7 @@ class ActorContext:
             DeathPactError: `message` is the `Terminated` of an actor that this actor watches.
         """
         if isinstance(message, Terminated):
-            raise DeathPactError(f"{self._cell.ref} watches {message.ref}, and does not handle its end")
+            raise DeathPactError(f"{self._cell.ref} watches {message.ref}, but does not handle its Terminated message")
         sender, recipient = self._cell.sender, self._cell.ref
         text = f"{recipient} has no handler for {type(message).__name__} from {sender or 'outside'}"
         _repeated.write(logging.WARNING, text, text)

@@ -79,7 +79,10 @@ def signed_duration_ms(duration: Duration, name: str = "duration") -> int:
         case str():
             return _read(duration, name)
         case _:
-            raise DurationError(f"{name} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
+            raise DurationError(
+                f"{name} {duration!r} is neither a text such as '10s', nor a timedelta, nor a whole number"
+                " of milliseconds"
+            )
 
 
 def _read(text: str, name: str) -> int:

@@ -56,8 +56,8 @@ class ForeignModuleError(TraceError):
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
-            f"the trace names {name}, and modules are not imported because a trace names them; if you trust {module},"
-            f" add --import {module}, or Replayer(modules=[{module!r}]) in Python"
+            f"the trace names {name}, but a module is not imported just because a trace names it; if you trust"
+            f" {module}, add --import {module}, or Replayer(modules=[{module!r}]) in Python"
         )
         self.module = module
 

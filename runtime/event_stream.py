@@ -33,7 +33,7 @@ class EventStream:
         The types are added to earlier subscriptions. An actor's subscription ends with the actor.
         """
         if not types:
-            raise ValueError("a subscription names the classes of its events")
+            raise ValueError("a subscription needs at least one class of events")
         record_effect("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
             living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]

@@ -28,7 +28,7 @@ def modules_of(package: str) -> Mapping[str, str]:
     # The finder of pytest, which would come first, is not used: it rewrites flykka's modules, and its loader returns
     # no code.
     spec = PathFinder.find_spec(listing, sys.modules[package].__path__)
-    assert spec is not None, "the package has one"
+    assert spec is not None, "the package has no listing module"
     loader: Any = spec.loader
     exec(loader.get_code(listing), {"__builtins__": {"__import__": note}})
     return modules

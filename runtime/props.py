@@ -78,7 +78,7 @@ class Props:
     def with_stash_capacity(self, capacity: int) -> Props:
         """Return these Props with a limit of stashed messages. One more message raises `StashOverflowError`."""
         if type(capacity) is not int or capacity < 1:
-            raise ValueError(f"the capacity of a stash is a whole number above 0, not {capacity!r}")
+            raise ValueError(f"the capacity of a stash must be a whole number above 0, not {capacity!r}")
         props = copy(self)
         props.stash_capacity = capacity
         return props

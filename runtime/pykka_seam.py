@@ -48,7 +48,7 @@ class PykkaActor(pykka.Actor):
 
     @staticmethod
     def _create_actor_inbox() -> NoReturn:
-        raise TypeError("a cell makes its mailbox itself")
+        raise TypeError("a cell creates its mailbox itself")
 
     @staticmethod
     def _create_future() -> Future[object]:

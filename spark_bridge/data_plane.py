@@ -288,7 +288,7 @@ class SparkDataPlane:
         deadline = monotonic() + self._cancellation_timeout_seconds
         for attempt in attempts:
             if not attempt.end.wait(max(0.0, deadline - monotonic())):
-                logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
+                logger.warning("%s is still running while its job %s is released", attempt.descriptor.attempt, job_id)
 
     def _fail(self, job_id: JobId, error: OwnershipLostError) -> None:
         """Fail the attempts of a job whose folders another process has taken over."""

@@ -88,7 +88,7 @@ class CheckpointPointers:
     def add(self, owner: str, pointer: CheckpointPointer) -> None:
         path = f"{self._completed}/{pointer.checkpoint_id}"
         exists = self._differs(self._store.write(path, pointer, self._owned(owner) | {path: None}), owner)
-        assert not exists, f"checkpoint {pointer.checkpoint_id} completes once"
+        assert not exists, f"checkpoint {pointer.checkpoint_id} has completed already"
 
     def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
         """Remove these checkpoints if present. No job can then start from them, so their files can be deleted."""

@@ -88,7 +88,7 @@ def verify_file(address: str, expected: FileDigest, *, shown: str | None = None)
         raise CheckpointStateMissingError(f"{shown or path} is missing") from None
     if size_bytes != expected.size_bytes:
         raise CheckpointFormatError(
-            f"{shown or path} is damaged: {expected.size_bytes} bytes were written, and it has {size_bytes}"
+            f"{shown or path} is damaged: {expected.size_bytes} bytes were written, but it has {size_bytes}"
         )
     if digest != expected.digest:
         raise CheckpointFormatError(

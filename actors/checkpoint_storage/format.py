@@ -42,7 +42,7 @@ def unpacked(path: str, data: bytes) -> bytes:
         )
     body = data[_HEADER.size :]
     if len(body) != length:
-        raise CheckpointFormatError(f"{path}: {length} bytes were written, and it has {len(body)}")
+        raise CheckpointFormatError(f"{path}: {length} bytes were written, but it has {len(body)}")
     if zlib.crc32(body) != crc:
         raise CheckpointFormatError(f"{path}: altered since it was written (CRC)")
     return body

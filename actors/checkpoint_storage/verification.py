@@ -211,7 +211,7 @@ def _wrong_size(handle: StateHandle) -> Iterator[CheckpointStorageError]:
         yield CheckpointStateMissingError(f"{path} is missing")
     elif (size_bytes := fs.du(path)) < handle.size_bytes:
         yield CheckpointFormatError(
-            f"{path} is damaged: {handle.size_bytes} bytes were written, and it has {size_bytes}"
+            f"{path} is damaged: {handle.size_bytes} bytes were written, but it has {size_bytes}"
         )
 
 

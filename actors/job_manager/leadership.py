@@ -98,7 +98,7 @@ class Leadership:
     @property
     def store(self) -> LeaderStore:
         """The leader's store, which writes under this session."""
-        assert self.session is not None, "only a leader writes"
+        assert self.session is not None, "this process does not lead, so it has no store"
         return self._services.store(self.session)
 
     def explain(self, now: int, job: str | None) -> LeadershipExplained:
@@ -144,8 +144,8 @@ class Leadership:
             message.reply_to.tell(ApplicationRunRefused(cause=self.failure))
             return True
         session, run = self.session, self._run
-        assert session is not None, "requests wait for a leader"
-        assert run is not None, "requests wait until a leader has read its store"
+        assert session is not None, "a request is handled while this process does not lead"
+        assert run is not None, "a request is handled before the leader has read its store"
         if message.begins_new and run.is_concluded:
             self._run = None
             self._ask(partial(begin_new_run, self._services, session), session)
@@ -164,7 +164,7 @@ class Leadership:
 
     def _recover(self, job_ids: Iterable[JobId]) -> None:
         session = self._granted
-        assert session is not None, "only a leader recovers"
+        assert session is not None, "jobs are recovered while this process does not lead"
         work = partial(recover_jobs, self._services, session, self._waited_for, self._context.path, tuple(job_ids))
         self._ask(work, session)
 

@@ -261,7 +261,7 @@ class JobMaster(Actor):
             self._decide([events.GlobalFailureReported(cause=cause)])
 
     def _decide(self, new_events: Iterable[events.RescalableEvent]) -> None:
-        assert not self._is_deciding, "an effect returns further events, and handles none itself"
+        assert not self._is_deciding, "an effect has handled an event instead of returning it"
         self._is_deciding = True
         # An effect may produce further events, which are handled after all effects of the current event.
         queue = deque(new_events)

@@ -201,7 +201,7 @@ class SlotPoolService:
         answers: list[SlotAnswer] = []
         if former_ref is not None:
             why = (
-                "another one has taken its name"
+                "another TaskManager has registered under its name"
                 if former_ref != ref
                 else ("it lost the JobMaster, and registered again")
             )

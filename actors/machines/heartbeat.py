@@ -78,7 +78,7 @@ class HeartbeatMonitor:
 
         A target that is not asked is expected to send messages on its own: requests or a registration.
         """
-        assert timeout_ms > 0, f"{target} has no time to answer"
+        assert timeout_ms > 0, f"the heartbeat timeout of {target} must be above 0 ms"
         self._targets[target] = _Target(timeout_ms, is_asked, now)
         return [SendHeartbeatRequest(target=target)] if is_asked else []
 

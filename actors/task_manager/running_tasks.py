@@ -251,7 +251,7 @@ class PartitionTracker:
                 case Tell(to=consumer, message=response):
                     consumer.tell(response)
                 case ReleaseBatch():
-                    raise AssertionError("a kept partition is written, and stays as it is until it is released")
+                    raise AssertionError("a finished partition cannot release a single batch")
                 case Ignore():
                     pass
                 case _:

@@ -23,7 +23,7 @@ class _SharedFolder:
         try:
             self._folder = TemporaryFolder("checkpoints")
         except OSError as refused:
-            raise ConfigurationError(f"no temporary folder for checkpoints: {refused}") from refused
+            raise ConfigurationError(f"a temporary folder for checkpoints cannot be created: {refused}") from refused
         self.path = str(self._folder.path)
         self._users = 1
 

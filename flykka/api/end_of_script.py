@@ -17,7 +17,7 @@ class EndOfScript:
 
     def __init__(self) -> None:
         main = threading.main_thread().ident
-        assert main is not None, "the main thread has been started"
+        assert main is not None, "the main thread has no identifier"
         frame: FrameType = sys._current_frames()[main]
         while frame.f_back is not None:
             frame = frame.f_back

@@ -1088,7 +1088,7 @@ class StreamExecutionEnvironment(MigrationHints):
         self._computed.belong_to(client)
         self._datasets.belong_to(client)
         self._program = self._program.close(job_name)
-        assert self._data_plane is not None, "without a job the cluster has no client"
+        assert self._data_plane is not None, "the cluster has a job but no data plane"
         look = partial(self._data_plane.long_work, client.job_id)
         launch.job_submitted(
             client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address, rest_token=self.rest_token

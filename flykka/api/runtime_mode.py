@@ -38,7 +38,7 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     unbounded = [operator for operator in transformations if is_unbounded(operator)]
     if mode is RuntimeExecutionMode.BATCH and unbounded:
         raise ProgramError(
-            f"the program is to run in BATCH mode, but the source {unbounded[0]} has no end: read only existing rows,"
+            f"the program must run in BATCH mode, but the source {unbounded[0]} has no end: read only existing rows,"
             " without monitor_continuously(...) and with a number of rows, or set the runtime mode to STREAMING"
         )
     if mode is not RuntimeExecutionMode.STREAMING and not unbounded:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
+TRACE_FILE = "a trace: a file, or an address such as s3://bucket/run.trace"
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -65,7 +65,7 @@ def serve_history(options: argparse.Namespace) -> int:
         settings = rest_settings({"rest": str(PORT), **option_values(options)}, "flykka history")
     except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
-    assert settings is not None, "there is a default"
+    assert settings is not None, "the address has no default"
     # Imported here because these modules need the extra.
     from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway

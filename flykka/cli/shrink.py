@@ -112,7 +112,8 @@ def _show_progress(scenario: Scenario | None, runs: int) -> None:
 
 
 def _print_result(origin: Scenario, shrunk: Shrunk) -> None:
-    end = "nothing more can be removed" if shrunk.is_smallest else "more may be removable: see --runs"
+    more = "the limit of --runs was reached: more may be removable"
+    end = "nothing more can be removed" if shrunk.is_smallest else more
     print(f"seed {origin.seed}: {shrunk.violation}\n")
     print(PythonSource().expression(shrunk.scenario))
     print(f"\nbefore: {_size(origin)}\nafter:  {_size(shrunk.scenario)}\n{shrunk.runs} runs; {end}")

@@ -211,7 +211,7 @@ def _latest(directory: str) -> CompletedCheckpoint:
                     f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. Its output may be"
                     f" published already: to continue from the previous one anyway, pass its path, {newest.path!r}"
                 )
-            logger.warning("not considered as the latest checkpoint: %s", other.reason)
+            logger.warning("ignored in the search for the latest checkpoint: %s", other.reason)
         if continued_by := CheckpointStorage(directory).continued_by(newest.path):
             raise CheckpointNotFoundError(
                 f"no checkpoint to continue from below {directory!r}: job {continued_by} has continued from the newest"

@@ -303,7 +303,7 @@ class JobClientActor(Actor):
         if self._result is not None:
             self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:
-            self._lost("its cluster was shut down, as close() of an environment does, while it ran")
+            self._lost("its cluster was shut down while it ran, for example by close() of the environment")
         else:
             self._on_failure(self._untold, unrecorded="its cluster was shut down meanwhile")
 

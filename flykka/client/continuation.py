@@ -189,7 +189,7 @@ def _fresh(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
 def _overwriting(traces: RunTraces, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
     job, paths = repr(traces.job_name), {folder.path for folder in traces.folders}
     if unknown := [path for path in overwritten if path not in paths]:
-        there = f"they write to {', '.join(sorted(paths))}" if paths else "none of them writes to a folder"
+        there = f"they write to {', '.join(sorted(paths))}" if paths else "no sink writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is not a folder of a sink of job {job}: {there}. Nothing was deleted")
     if traces.last_run is LastRunState.RUNS_HERE:
         return Refusal(reason=f"job {job} is running in this process: its output is not deleted. Stop it first")
@@ -210,7 +210,7 @@ def _overwriting(traces: RunTraces, overwritten: tuple[str, ...], commands: Star
 def _mismatch(traces: RunTraces, commands: StartCommands) -> str:
     choices = [f"to continue from another checkpoint: {commands.from_checkpoint}", *_restart_choices(traces, commands)]
     if commands.check is not None:
-        choices.insert(0, f"to see what fits: {commands.check}")
+        choices.insert(0, f"to check which state fits: {commands.check}")
     return _sentence(choices)
 
 

@@ -286,7 +286,7 @@ class JobClient:
                 return self._view.outcome.get(timeout=timeout)
         except AskTimeoutError as late:
             state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
-            hint = "its why() shows what it waits for"
+            hint = "its why() shows what it is waiting for"
             raise TimeoutError(f"{self._label} {state} after {timeout} seconds; {hint}") from late
         finally:
             if self._view.outcome.done():
@@ -302,7 +302,7 @@ class JobClient:
         """
         if self.done():
             raise JobCancellationError(f"{self._label} was not cancelled: it is {self.status} already")
-        late = f"no answer to the cancellation of job {self.job_name!r} in {timeout} s"
+        late = f"the cancellation of job {self.job_name!r} was not answered within {timeout} s"
         with self._requested(late, JobCancellationError, self._label):
             self._job_manager.cancel(self.job_id, timeout)
 
@@ -607,7 +607,7 @@ class JobClient:
             raise error(f"{what}: {refused}") from None
 
     def _rescaling(self, timeout: float) -> AbstractContextManager[None]:
-        late = f"no answer about the requirements of {self._label} in {timeout} s"
+        late = f"no reply about the resource requirements of {self._label} in {timeout} s"
         return self._requested(late, RescaleError, f"{self._label} is not rescaled")
 
     def _last_completed(self) -> str:

@@ -82,5 +82,5 @@ class JobExecutionResult:
         for snapshot in self.accumulators.merged:
             if snapshot.name == name:
                 return accumulator_value(snapshot)
-        names = ", ".join(repr(each.name) for each in self.accumulators.merged) or "none at all"
+        names = ", ".join(repr(each.name) for each in self.accumulators.merged) or "no accumulators"
         raise AccumulatorError(f"job {self.job_name!r} has no accumulator {name!r}; it has {names}")

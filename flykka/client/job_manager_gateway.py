@@ -115,7 +115,7 @@ class JobManagerGateway:
 
     def jobs(self, timeout: float = LOOK_TIMEOUT) -> tuple[JobOverview, ...]:
         answer = self.ask(lambda me: job_details.RequestJobsOverview(reply_to=me), timeout)
-        assert isinstance(answer, job_details.JobsOverview), f"not an answer to the query for all jobs: {answer}"
+        assert isinstance(answer, job_details.JobsOverview), f"unexpected reply to the query for all jobs: {answer}"
         return answer.jobs
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
@@ -151,7 +151,7 @@ class JobManagerGateway:
             lambda me: request(job_id=job_id, reply_to=me, checkpoint_id=checkpoint_id),
         )
         if answer.checkpoint is None:
-            raise self._unknown(f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+            raise self._unknown(f"checkpoint {checkpoint_id} of job {job_id} is not in the history")
         return answer.checkpoint, answer.subtasks
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
@@ -229,7 +229,7 @@ class JobManagerGateway:
         answer = self.ask(make, timeout)
         if isinstance(answer, success):
             return answer
-        assert isinstance(answer, Refusal), f"a request of a client is not answered with {answer}"
+        assert isinstance(answer, Refusal), f"unexpected reply to a client's request: {answer}"
         raise self._refused(answer)
 
     def _unknown(self, text: str) -> Exception:

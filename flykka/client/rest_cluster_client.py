@@ -178,7 +178,7 @@ class RestClusterClient:
             self._token = None if token_file is None else Path(token_file).read_text().strip()
             self._tls = ssl.create_default_context(cafile=ca_file) if self._base.startswith("https:") else None
         except (OSError, ssl.SSLError) as refused:
-            raise ClusterError(f"the cluster at {address} cannot be asked: {refused}") from None
+            raise ClusterError(f"the cluster at {address} cannot be queried: {refused}") from None
 
     @property
     def address(self) -> str:

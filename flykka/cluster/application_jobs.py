@@ -157,7 +157,7 @@ class ApplicationJobs:
             )
             if isinstance(answer, ApplicationRunRefused):
                 raise ClusterError(f"no job can be run: {answer.cause.message}")
-            assert isinstance(answer, ApplicationRunFound), f"a run is not asked for with {answer}"
+            assert isinstance(answer, ApplicationRunFound), f"unexpected reply to the request for a run: {answer}"
             return answer
 
         try:
@@ -186,7 +186,7 @@ class ApplicationJobs:
         except HighAvailabilityError:
             run = None
         of = "" if run is None else f" of run {run.run_id}"
-        return f"waiting: another driver leads{of}; this one takes over when that one ends"
+        return f"waiting: another driver leads{of}; this driver takes over when the other one ends"
 
 
 def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:

@@ -50,7 +50,7 @@ class TaskManagerResources:
             return resources_text(self.slots_total) if self != TaskManagerResources() else ""
         rest = self.memory_mib - self.managed_mib - self.network_mib
         cores = f"{resources_text(ResourceSpec(cpu_millis=self.cpu_millis))}, " if self.cpu_millis else ""
-        parts = f"{self.managed_mib} managed, {self.network_mib} network, {rest} for the rest"
+        parts = f"{self.managed_mib} managed, {self.network_mib} network, {rest} other"
         return f"{cores}{self.memory_mib} MiB of memory ({parts})"
 
 

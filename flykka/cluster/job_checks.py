@@ -58,7 +58,7 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
             names = ", ".join(repr(operator.name) for operator in vertex.operators)
-            needs = "needs" if len(vertex.operators) == 1 else "run as one task, which needs"
+            needs = "needs" if len(vertex.operators) == 1 else "run as one task that needs"
             raise InsufficientResourcesError(
                 f"job {job_graph.name!r}: {names} {needs} {resources_text(vertex.resources)}, and {there}: {advice}"
             )

@@ -69,7 +69,10 @@ class LocalCluster:
             system = _new_system(settings)
         elif settings.record is not None:
             file = _file_of(settings.record)
-            raise ClusterError(f"{file!r} cannot record {system.name!r}: give that system a recorder")
+            raise ClusterError(
+                f"{file!r} cannot record the existing actor system {system.name!r}: give that system a recorder when"
+                " you create it"
+            )
         self._data_plane = data_plane
         self._settings = settings
         self._clients: list[JobClient] = []
@@ -145,7 +148,7 @@ class LocalCluster:
             CheckpointError: the job is in the store, and no longer fits its own latest checkpoint.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
-        assert self._application_jobs is not None, "without a store every job is a new one"
+        assert self._application_jobs is not None, "the cluster has no high-availability store"
         return self._application_jobs.identify(
             job_graph,
             restore_path,

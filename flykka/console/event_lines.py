@@ -198,7 +198,7 @@ class CheckpointLines:
             return CheckpointLine(last.timestamp_ms, completed_text(last))
         text = f"checkpoints {self._first_id}-{last.checkpoint_id} completed"
         middle = format_ms(round(median(durations_ms)))
-        return CheckpointLine(last.timestamp_ms, f"{text}, {middle} at the median; the last: {_size(last)}")
+        return CheckpointLine(last.timestamp_ms, f"{text}, median {middle}; the last: {_size(last)}")
 
 
 def completed_text(checkpoint: CheckpointCompleted) -> str:

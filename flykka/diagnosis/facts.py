@@ -82,7 +82,7 @@ def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
             continue
         text = f"{attempt.name} has {counted(task.files_unread, 'file')} to read"
         if task.batch_limit_bytes is not None:
-            text += f", {format_bytes(task.batch_limit_bytes)} in a batch: as much as it reads in a second"
+            text += f", {format_bytes(task.batch_limit_bytes)} in a batch: a second of reading"
         yield "backlog", text
 
 

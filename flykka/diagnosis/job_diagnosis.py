@@ -262,7 +262,7 @@ def _checkpoint(reports: ActorReports, waits: Waits) -> str | None:
         return f"{what} {oldest.checkpoint_id} of job {reports.job_name!r} waits for its {oldest.phase}{since}"
     culprit = _culprit(oldest, waits)
     others = len(oldest.awaited) - 1
-    also = f" (nor have {counted(others, 'other')})" if others > 1 else " (nor has another)" if others else ""
+    also = f" (nor have {counted(others, 'other')})" if others > 1 else " (nor has one other)" if others else ""
     name, text = waits.name(culprit), waits.text_of(culprit)
     return f"{name} has not acknowledged {what} {oldest.checkpoint_id}{since}{also}: {text}"
 

@@ -124,7 +124,7 @@ class Waits:
     def _back_pressured(self, task: TaskExplained, partition: ResultPartitionId, subpartition: int) -> WaitLink:
         reader = self._readers.get((partition, subpartition))
         name = "its reader" if reader is None else self.name(reader)
-        why = f"its output is full: {name} takes no more"
+        why = f"its output is full: {name} accepts no more batches"
         return WaitLink(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=reader)
 
     def _on_producer(self, task: TaskExplained, channels: Iterable[ChannelExplained], what: str) -> WaitLink:

@@ -101,7 +101,7 @@ class OpenTelemetryReporter:
             span.name, Context(), attributes=span.attributes, start_time=span.start_ms * _NS_PER_MS
         )
         started.end(span.end_ms * _NS_PER_MS)
-        assert isinstance(started, ReadableSpan), f"a sampler that takes all has refused {span}"
+        assert isinstance(started, ReadableSpan), f"the always-on sampler has dropped {span}"
         return started
 
 

@@ -78,14 +78,14 @@ class AttemptMonitor(ConversationMonitor):
         job = self._jobs.setdefault(turn.recipient, _WatchedJob())
         former = job.attempts.get(subtask_of(descriptor.attempt))
         if former is not None and former.lives:
-            yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} runs")
+            yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} is running")
         if former is not None and former.number >= descriptor.attempt_number:
-            text = f"{descriptor.attempt} is deployed after {former.attempt}: attempts are numbered upwards"
+            text = f"{descriptor.attempt} is deployed after {former.attempt}: attempt numbers must increase"
             yield self.violation(turn, text)
         if job.has_asked and descriptor.restored_checkpoint_id != job.restored_id:
             text = (
                 f"{descriptor.attempt} begins from checkpoint {descriptor.restored_checkpoint_id},"
-                f" and the job from {job.restored_id}"
+                f" but the job was restored from {job.restored_id}"
             )
             yield self.violation(turn, text)
         job.attempts[subtask_of(descriptor.attempt)] = _WatchedAttempt(descriptor.attempt, descriptor.attempt_number)

@@ -160,9 +160,7 @@ class BarrierMonitor(ConversationMonitor):
             channel = None if name is None else task.channels[name]
             if channel is not None:
                 if channel.unread[0] != batch.batch_id:
-                    yield self.violation(
-                        turn, f"{batch.batch_id} is read, and {channel.unread[0]} before it was not read"
-                    )
+                    yield self.violation(turn, f"{batch.batch_id} is read before the earlier batch {channel.unread[0]}")
                     channel.unread.remove(batch.batch_id)
                 else:
                     channel.unread.popleft()
@@ -206,10 +204,12 @@ class BarrierMonitor(ConversationMonitor):
             return
         yield from self._awaited(turn, task, checkpoint_id, snapshot.awaited, "it is acknowledged")
         if missing := sorted(snapshot.in_flight - snapshot.written):
-            text = f"{missing[0]} was in flight, and is neither in the state nor in that of its channel"
+            text = f"{missing[0]} was in flight, but is neither in the state nor in the channel state"
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
         if doubled := sorted(snapshot.written - snapshot.in_flight):
-            text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came after the barrier"
+            text = (
+                f"{doubled[0]} is in the channel state, but was read before the snapshot or arrived after the barrier"
+            )
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
 
     def _on_given_up(self, turn: Turn, _to: Ref, message: DeclineCheckpoint) -> None:
@@ -232,7 +232,7 @@ class BarrierMonitor(ConversationMonitor):
     ) -> Iterator[Violation]:
         for name in sorted(awaited):
             if not task.channels[name].has_ended_data:
-                text = f"{what}, and no barrier has come in {_channel_name(name)}"
+                text = f"{what} before its barrier has arrived in {_channel_name(name)}"
                 yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
                 return
 

@@ -56,4 +56,4 @@ class BatchMonitor(ConversationMonitor):
     def _use(self, turn: Turn, batch_id: BatchId, what: str) -> Iterator[Violation]:
         released_in = self._released.get(batch_id)
         if released_in is not None:
-            yield self.violation(turn, f"{batch_id} {what}, and was released in turn {released_in}")
+            yield self.violation(turn, f"{batch_id} {what}, but was released in turn {released_in}")

@@ -142,7 +142,7 @@ class CheckpointMonitor(ConversationMonitor):
         latest_id = self._completed.get(turn.recipient.path)
         if latest_id is not None and (newest is None or newest.checkpoint_id < latest_id):
             recovered = "no checkpoint" if newest is None else f"checkpoint {newest.checkpoint_id}"
-            yield self.violation(turn, f"{recovered} is recovered, and checkpoint {latest_id} was complete")
+            yield self.violation(turn, f"{recovered} is recovered, although checkpoint {latest_id} was complete")
 
     def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> None:
         # The job has ended; another job with its name has its own checkpoints.
@@ -172,7 +172,7 @@ class CheckpointMonitor(ConversationMonitor):
 
     def _begin(self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int) -> Iterator[Violation]:
         if checkpoint_id <= coordinator.last_id:
-            text = f"checkpoint {checkpoint_id} begins after checkpoint {coordinator.last_id}: ids only grow"
+            text = f"checkpoint {checkpoint_id} begins after checkpoint {coordinator.last_id}: ids must increase"
             yield self.violation(turn, text)
         if coordinator.first_id is None:
             coordinator.first_id = checkpoint_id
@@ -191,7 +191,7 @@ class CheckpointMonitor(ConversationMonitor):
         if checkpoint_id in coordinator.pending and _has_written(turn, checkpoint_id):
             return  # Earlier versions notified the tasks before reporting the completion, in the same turn.
         if self._is_recorded(coordinator, checkpoint_id):
-            text = f"{message.attempt} is notified that checkpoint {checkpoint_id} is complete, and it is not"
+            text = f"{message.attempt} is notified that checkpoint {checkpoint_id} is complete, but it is not"
             yield self.violation(turn, text)
 
     def _on_completed(self, turn: Turn, _to: Ref, message: CheckpointCompleted) -> Iterator[Violation]:
@@ -203,7 +203,7 @@ class CheckpointMonitor(ConversationMonitor):
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is None:
             if self._is_recorded(coordinator, checkpoint_id):
-                text = f"checkpoint {checkpoint_id} completes, which never began, or was completed or aborted already"
+                text = f"checkpoint {checkpoint_id} completes although it never began or has already ended"
                 yield self.violation(turn, text)
             return
         if pending.awaited:
@@ -226,7 +226,7 @@ class CheckpointMonitor(ConversationMonitor):
         elif checkpoint_id > coordinator.last_id:
             coordinator.last_id = checkpoint_id  # The checkpoint was aborted before any task was notified of it.
         elif self._is_recorded(coordinator, checkpoint_id):
-            text = f"checkpoint {checkpoint_id} is aborted, which was completed or aborted already"
+            text = f"checkpoint {checkpoint_id} is aborted although it has already ended"
             yield self.violation(turn, text)
 
     def _not_notified(
@@ -243,7 +243,7 @@ class CheckpointMonitor(ConversationMonitor):
             if isinstance(message, NotifyCheckpointAborted) and message.checkpoint_id == checkpoint_id
         }
         for attempt in sorted((pending.takes_part & coordinator.running.keys()) - notified)[:1]:
-            yield self.violation(turn, f"checkpoint {checkpoint_id} is aborted, and {attempt} is not notified")
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is aborted, but {attempt} is not notified")
 
     def _on_restored(self, turn: Turn, _to: Ref, message: RestoreState) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())

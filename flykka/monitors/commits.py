@@ -76,7 +76,7 @@ class CommitMonitor(ConversationMonitor):
             text = f"checkpoint {checkpoint_id} is published before it was reported as complete"
             yield self.violation(turn, text)
         if checkpoint_id in task.aborted:
-            yield self.violation(turn, f"checkpoint {checkpoint_id} is published, which was aborted")
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is published although it was aborted")
         if checkpoint_id == task.committed:
             yield self.violation(turn, f"checkpoint {checkpoint_id} is published again by the same attempt")
         elif checkpoint_id < task.committed:

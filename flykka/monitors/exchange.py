@@ -93,7 +93,7 @@ class ExchangeMonitor(ConversationMonitor):
             return
         for (partition_id, subpartition), reader in self._outputs.pop(turn.recipient, {}).items():
             if not reader.has_ended:
-                text = f"{message.state.attempt} finishes, and the end of subpartition {subpartition} of {partition_id}"
+                text = f"{message.state.attempt} finishes, but the end of subpartition {subpartition} of {partition_id}"
                 yield self.violation(turn, f"{text} was not sent")
 
     def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
@@ -124,7 +124,7 @@ class ExchangeMonitor(ConversationMonitor):
         self, turn: Turn, reader: _WatchedReader, message: BufferResponse, what: str, *, takes_credit: bool
     ) -> Iterator[Violation]:
         if message.sequence_number != reader.next_number:
-            yield self.violation(turn, f"{_element_name(message)} {what}, and element {reader.next_number} is the next")
+            yield self.violation(turn, f"{_element_name(message)} {what}, but element {reader.next_number} is the next")
         reader.next_number = message.sequence_number + 1
         if takes_credit:
             reader.credit -= 1

@@ -77,7 +77,7 @@ class StateMonitor(ConversationMonitor):
         if newest is None and (not self._is_whole or _is_report(turn)):
             pass
         elif newest is not None and number_of(newest) > number_of(attempt):
-            yield self.violation(turn, f"{attempt} moves to {state}, and {newest} has replaced it")
+            yield self.violation(turn, f"{attempt} moves to {state}, but {newest} has replaced it")
         else:
             former = former if newest == attempt else ExecutionState.CREATED
             if not may_move(former, state):

@@ -146,7 +146,9 @@ class WatermarkMonitor(ConversationMonitor):
         reached_ms = min((watermarks.read_ms for watermarks in task.channels.values()), default=WATERMARK_MIN)
         if message.watermark_ms < reached_ms:
             text = f"{message.batch.batch_id} is read at watermark {message.watermark_ms}"
-            yield self.violation(turn, f"{text}, and all channels had reached {reached_ms} before their last batches")
+            yield self.violation(
+                turn, f"{text}, although all channels had reached {reached_ms} before their last batches"
+            )
         for batch in message.coalesced:
             self._read(task, batch.batch_id)
 

@@ -31,7 +31,7 @@ def result_bundle(result: ReplayResult) -> Bundle:
     )
     if result.is_empty and difference is None:
         colour, state = RED, "no turn could be replayed"
-    facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
+    facts = (f"{result.turns:,} turns", f"{result.compared:,} replayed and compared")
     notes = [*boundary_lines(result)]
     if result.truncated is not None:
         notes.append(f"the file ends before its time: {result.truncated.reason}")

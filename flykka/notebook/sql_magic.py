@@ -54,7 +54,7 @@ def _environment(name: str) -> StreamExecutionEnvironment:
     from flykka.api.environment import StreamExecutionEnvironment
 
     shell = interactive_shell()
-    assert shell is not None, "the magic is IPython's"
+    assert shell is not None, "the magic was called outside of IPython"
     names = [name] if name else [each for each in shell.user_ns if not each.startswith("_")]
     values = {each: shell.user_ns.get(each) for each in names}
     environments = {each: env for each, env in values.items() if isinstance(env, StreamExecutionEnvironment)}

@@ -63,7 +63,11 @@ def trace_bundle(trace: TraceReader) -> Bundle:
     read = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     rows = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]
     facts = (origin(trace), format_bytes(trace.path.stat().st_size))
-    hints = [f"the first {SHOWN_RECORDS} records; `for turn in trace` reads on"] if len(read) > SHOWN_RECORDS else []
+    hints = (
+        [f"only the first {SHOWN_RECORDS} records are shown; `for turn in trace` reads all"]
+        if len(read) > SHOWN_RECORDS
+        else []
+    )
     return bundle(
         [head(trace.path.name, *facts), records(_COLUMNS, map(_cells, rows)), *map(note, hints)],
         [f"{trace.path}: {', '.join(facts)}", *row_lines(rows), *hints],

@@ -89,7 +89,7 @@ class RestfulGateway(JobManagerGateway):
             answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=LOOK_TIMEOUT)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
             raise _unanswered("the ResourceManager", silent) from None
-        assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
+        assert isinstance(answer, SlotsExplained), f"unexpected reply to the query for slots: {answer}"
         return answer
 
     def network(self, task_manager: TaskManagerId) -> NetworkSettings:
@@ -97,7 +97,7 @@ class RestfulGateway(JobManagerGateway):
         for cell in self._system.cells.living():
             if cell.props.actor_class is TaskManager and cell.name == task_manager:
                 settings = cell.props.kwargs["network"]
-                assert isinstance(settings, NetworkSettings), f"{cell.name} has no settings of its network"
+                assert isinstance(settings, NetworkSettings), f"{cell.name} has no network settings"
                 return settings
         raise RestError(404, f"there is no TaskManager {task_manager!r}")
 

@@ -106,7 +106,7 @@ class HistoryGateway:
         for checkpoint in (*stats.history, stats.latest_completed, stats.latest_savepoint, stats.latest_failed):
             if checkpoint is not None and checkpoint.checkpoint_id == checkpoint_id:
                 return checkpoint, ()
-        raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+        raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not in the history")
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
         """Return the last rescales of a job; empty for an archive of an older version."""

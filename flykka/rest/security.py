@@ -67,9 +67,9 @@ class Rules:
         try:
             name = urlsplit(f"//{request.headers.get('host', '')}").hostname
         except ValueError:
-            raise RestError(400, "the host of the request cannot be read") from None
+            raise RestError(400, "the Host header of the request cannot be parsed") from None
         if self.is_loopback and name not in _LOOPBACK | {self.host}:
-            raise RestError(403, f"a request for {name!r} is refused: this server is {self.host}")
+            raise RestError(403, f"a request for the host {name!r} is refused: this server is {self.host}")
 
     def _check_token(self, request: Request, token: str) -> None:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")

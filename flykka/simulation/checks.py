@@ -43,7 +43,7 @@ def wrong_output(
     # A source that reads rows again may have sent a later watermark, and other sources do not wait for idle ones.
     may_be_late = not is_exact or is_lossy or any(vertex.idle_timeout_ms is not None for vertex in topology.vertices)
     if environment.late_rows and not may_be_late:
-        yield f"{environment.late_rows} rows are late although their sources are only as much out of order as declared"
+        yield f"{environment.late_rows} rows are late although their sources respect the declared out-of-orderness"
 
 
 def _first(rows: Counter[tuple[int, int]]) -> str:

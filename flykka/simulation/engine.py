@@ -144,7 +144,7 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     def read_splits(self, command: commands.ReadSplits) -> StageResult:
         source = self.head
-        assert isinstance(source, _SimulatedSource), "only a source reads splits"
+        assert isinstance(source, _SimulatedSource), "the operator is not a source, so it cannot read splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
         rows = tuple(row for each in ranges for row in source.behaviour.read(each.start, each.rows))
         times = event_times(rows)

@@ -342,7 +342,7 @@ def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
     """Remove the operator at index `place`, whose readers then read its input."""
     removed = vertex.operators[place]
     before = removed.input_operator
-    assert before is not None, "the first operator of a chain is not removed"
+    assert before is not None, "the first operator of a chain cannot be removed"
 
     def moved(operator: Operator) -> Operator:
         reads = before if operator.input_operator == place else operator.input_operator

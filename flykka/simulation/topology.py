@@ -123,7 +123,7 @@ def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
     sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
     outputs, separate = list(vertex.outputs), list[JobVertex]()
     for sink in sinks:
-        assert sink.input_operator is not None, "a vertex with outputs does not begin with a sink"
+        assert sink.input_operator is not None, "a vertex with outputs begins with a sink"
         edge = JobEdge(
             source=vertex.vertex_id,
             source_output=len(outputs),

@@ -129,7 +129,7 @@ class SavepointWriter:
             handle = write_panes(uid, place.code, place.schema, state.rows, folder)
             handles = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
         else:
-            assert isinstance(place.code, KeyedCode), "as was looked at before"
+            assert isinstance(place.code, KeyedCode), "the operator keeps no keyed state"
             handles = write_keyed_rows(
                 uid,
                 place.code,

@@ -29,7 +29,7 @@ STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "task.cancel": (ActorKind.TASK, "is requested to end", None),
     "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
     "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
-    "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
+    "task.fatal_error": (ActorKind.OTHER, "is notified that it cannot be stopped", None),
     "attempt.close_chain": (ActorKind.BRIDGE, "closes its chain", None),
     "attempt.chain_closed": (ActorKind.TASK, "has no running work left", None),
     "exchange.error_response": (ActorKind.TASK, "cannot get one of its inputs", None),

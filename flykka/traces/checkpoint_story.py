@@ -34,7 +34,11 @@ STEPS: Final = {
         TRIGGER,
         "stores the positions of the split enumerators",
     ),
-    "checkpoint.coordinators_snapshotted": (ActorKind.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
+    "checkpoint.coordinators_snapshotted": (
+        ActorKind.COORDINATOR,
+        TRIGGER,
+        "receives the state of the split enumerators",
+    ),
     "coordination.master_hooks_triggered": (ActorKind.COORDINATOR, TRIGGER, "the master hooks have run"),
     "coordination.master_hook_failed": (ActorKind.COORDINATOR, TRIGGER, "a master hook has failed"),
     "checkpoint.trigger": (ActorKind.TASK, TRIGGER, "is triggered"),
@@ -121,7 +125,7 @@ def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
 
 def _nothing(trace: TraceReader, checkpoint: int, job: str | None, narrator: _Narrator) -> str:
     if narrator.steps:
-        there = f"it is of {', '.join(sorted(narrator.steps))}"
+        there = f"it belongs to {', '.join(sorted(narrator.steps))}"
         return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
     ids = sorted(narrator.seen)
     there = f"there are {ids[0]} to {ids[-1]}" if ids else "the trace contains no checkpoints"

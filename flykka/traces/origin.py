@@ -31,7 +31,8 @@ def beforehand(trace: TraceReader) -> Iterator[str]:
         yield f"redacted before they were written: {', '.join(sorted(header.redacted))}"
     if header.capped is not None:
         size = format_bytes(header.capped.max_bytes)
-        yield f"the recording had reached its {size}: turn {header.capped.sequence:,} and all after it are not in it"
+        turn = f"{header.capped.sequence:,}"
+        yield f"the recording reached its limit of {size}: turn {turn} and all later turns are missing"
 
 
 def shortcomings(trace: TraceReader) -> Iterator[str]:

@@ -62,7 +62,9 @@ def _compile(cls: type[Value]) -> ClassSchema:
     try:
         annotations = get_type_hints(cls)
     except NameError as name_error:
-        raise DeclarationError(f"{cls.__qualname__}: {name_error} where the class was declared") from name_error
+        raise DeclarationError(
+            f"{cls.__qualname__}: {name_error} in the scope of the class declaration"
+        ) from name_error
     fields = []
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -132,7 +134,7 @@ def _values(bases: tuple[type[Value], ...]) -> UnionMember:
         tag = wire.get(TAG_KEY)
         cls = class_of(tag) if isinstance(tag, str) else None
         if cls is None:
-            raise SchemaMismatch(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "it has no tag")
+            raise SchemaMismatch(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "the message has no tag")
         schema = accepted.get(cls)
         if schema is None:
             if not (isinstance(cls, type) and is_a(cls, bases)):
@@ -201,7 +203,7 @@ def _encode_ref(ref: Ref) -> object:
 
 def _decode_ref(wire: msgpack.ExtType, resolve: Resolve) -> object:
     if len(wire.data) > _MAX_ADDRESS_BYTES:
-        raise SchemaMismatch(f"a ref of {len(wire.data):,} bytes")
+        raise SchemaMismatch(f"the address of a ref has {len(wire.data):,} bytes, which is too long")
     if wire.code != REF_CODE:
         raise SchemaMismatch(f"unknown extension type {wire.code}")
     return resolve(*_address(wire.data))

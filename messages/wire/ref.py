@@ -21,7 +21,7 @@ class Ref:
 
     def tell(self, message: Message) -> None:
         """Send `message` without waiting. Raises `UnresolvedRefError` if the address is outside of an actor system."""
-        raise UnresolvedRefError(f"{self} is an address from a trace, without an actor")
+        raise UnresolvedRefError(f"{self} is an address from a trace: no actor receives messages there")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ref) and (self.path, self.incarnation) == (other.path, other.incarnation)

@@ -135,7 +135,7 @@ class ClassSchema:
                 elif item is not _ABSENT:
                     fields[name] = schema.decode(item, resolve)
                 elif required:
-                    raise SchemaMismatch("required, but missing")
+                    raise SchemaMismatch("the field is required, but missing")
         except SchemaMismatch as mismatch:
             mismatch.within(f".{name}")
             raise

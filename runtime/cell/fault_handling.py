@@ -80,7 +80,7 @@ class FaultHandling:
         if cell.end_reason is None and cell.state not in (CellState.STOPPING, CellState.ENDING):
             cell.state = CellState.FAILED
             self.error = error
-            assert cell.parent is not None, "the root runs no user code"
+            assert cell.parent is not None, "the root actor has failed, but has no parent"
             signal = Failed(child=cell.ref, failure=failure)
             cell.parent.mailbox.put_signal(FailedEnvelope(signal, error, cell.ref, cell.sequence))
         return failure

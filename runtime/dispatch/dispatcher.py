@@ -67,7 +67,7 @@ class Dispatcher(ABC):
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
         """Return the dispatcher of a new cell whose Props specify `name`. Called on the system's dispatcher."""
-        raise TypeError(f"{type(self).__name__} is no dispatcher of a system")
+        raise TypeError(f"{type(self).__name__} is not the dispatcher of an actor system")
 
     def shutdown(self) -> None:  # noqa: B027 - not all have threads.
         """Release the threads of a system that has ended, without waiting for them."""

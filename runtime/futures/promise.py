@@ -121,7 +121,7 @@ class PromiseRef(Ref):
             cell.effects.append(("reply", self, message))
         if not self.future.try_set(message):
             sender = None if cell is None else cell.ref
-            self._system.dead_letters.publish(message, sender, self, "the ask had ended before this reply")
+            self._system.dead_letters.publish(message, sender, self, "the ask ended before this reply arrived")
 
     def fail(self, failure: SerializedThrowable) -> None:
         """Fail the ask, because the asked actor raised."""

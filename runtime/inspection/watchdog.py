@@ -79,7 +79,7 @@ class Watchdog:
     def _report(self, cell: Cell, thread: int, seconds: float) -> None:
         slow = SlowTurn(
             ref=cell.ref,
-            handles=cell.handles or "a message that it has finished in the meantime",
+            handles=cell.handles or "a message (finished meanwhile)",
             elapsed_ms=int(seconds * 1000),
             thread=next((each.name for each in threading.enumerate() if each.ident == thread), str(thread)),
             stack=stack_of_turn(thread),

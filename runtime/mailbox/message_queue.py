@@ -131,7 +131,7 @@ class StablePriorityMailbox:
 
     def __post_init__(self) -> None:
         if not callable(self.priority):
-            raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
+            raise TypeError(f"the priority of a mailbox must be a function of the message, not {self.priority!r}")
 
     def create(self, owner: Cell) -> MessageQueue:
         """Create an empty heap."""
@@ -210,7 +210,7 @@ class BoundedMailbox:
 
     def __post_init__(self) -> None:
         if type(self.capacity) is not int or self.capacity < 1:
-            raise ValueError(f"the capacity of a mailbox is a whole number above 0, not {self.capacity!r}")
+            raise ValueError(f"the capacity of a mailbox must be a whole number above 0, not {self.capacity!r}")
         if self.overflow not in get_args(Overflow):
             raise ValueError(f"unknown overflow {self.overflow!r}: use 'drop_new', 'drop_oldest' or 'fail'")
 

@@ -81,7 +81,7 @@ class CircuitBreaker:
         is_failure: Callable[[BaseException], bool] | None = None,
     ) -> None:
         if max_failures < 1:
-            raise ValueError(f"max_failures {max_failures} is less than one")
+            raise ValueError(f"max_failures must be at least 1, not {max_failures}")
         if exponential_backoff_factor < 1:
             raise ValueError(f"exponential_backoff_factor {exponential_backoff_factor} is less than one")
         self.name = name
@@ -257,7 +257,7 @@ class CircuitBreaker:
 
     def _try_again(self, era: int) -> None:
         with self._lock:
-            assert era == self._era, "only its own alarm ends the open state"
+            assert era == self._era, "the alarm belongs to an earlier open state"
             self._enter(CircuitBreakerState.HALF_OPEN)
         self._announce(CircuitBreakerState.HALF_OPEN)
 

@@ -98,7 +98,7 @@ class CoordinatedShutdown:
         """
         with self._lock:
             if phase not in _PHASES:
-                raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
+                raise ValueError(f"task {name!r} is for phase {phase!r}, which is not one of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
                 raise ShutdownBegunError(
                     f"task {name!r} was added too late: phase {phase!r} has started ({self.reason})"

@@ -138,7 +138,7 @@ def _more(count: int, word: str, things: str) -> list[str]:
 def _field_text(field: FieldDifference) -> str:
     recorded, now = value_text(field.left), value_text(field.right)
     was = "not recorded" if recorded is None else f"recorded {recorded}"
-    return f"{field.path or 'it'}: {was}, {'not there now' if now is None else f'now {now}'}"
+    return f"{field.path or 'it'}: {was}, {'missing now' if now is None else f'now {now}'}"
 
 
 def value_text(item: object) -> str | None:

@@ -125,7 +125,7 @@ class ReplayEngine:
                 raise
             except Exception as error:
                 description = f"{type(error).__name__}: {error}"
-                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({description})") from error
+                raise TraceError(f"{trace.path}: its snapshots contradict each other ({description})") from error
 
     def advance(self) -> Turn | None:
         """Replay up to and including the next recorded turn. Returns that turn, or None if the trace has no more.
@@ -193,7 +193,7 @@ class ReplayEngine:
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_replayed(ref):
-            return self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
+            return self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent does not exist")
         try:
             props = self._resolver.props_of(spawned, system.resolve)
         except UnresolvedPropsError as reason:
@@ -298,7 +298,9 @@ class TurnReplayer:
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
         if entry is None:
-            return EffectDifference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
+            return EffectDifference(
+                kind=DivergenceKind.DELIVERY, reason=("the timer that sends this message is not running")
+            )
         replayed_turn.begin(turn)
         if cell.ref.path == self._observed:
             with watched(self._findings.append):
@@ -310,7 +312,7 @@ class TurnReplayer:
         if replayed_turn.effects is None:
             mailbox.withdraw()
             return EffectDifference(
-                kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}"
+                kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot receive it: {_state_of(cell)}"
             )
         return self._comparator.difference(turn, cell, replayed_turn.effects, replayed_turn.failure)
 
@@ -417,7 +419,7 @@ class RingStart:
             raise
         except REFUSALS as error:
             if cell.parent is None or cell.parent.parent is None:
-                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {error}") from error
+                raise TraceError(f"the snapshot of {cell.ref} does not fit this version of flykka: {error}") from error
             self._leave_out(cell.ref, f"its snapshot cannot be restored: {error}")
 
 
@@ -447,4 +449,4 @@ class _StateReader:
             case "system":
                 return self._system
             case _:
-                raise ValueError(f"a snapshot holds a {kind!r}, which this version does not know")
+                raise ValueError(f"a snapshot contains a {kind!r}, which is unknown to this version")

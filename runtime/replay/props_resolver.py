@@ -62,7 +62,7 @@ class GraphReader:
             return item
         (place,) = item
         if type(place) is not int or place < 0:
-            raise TypeError(f"{place!r} is no place among the nodes of a graph")
+            raise TypeError(f"{place!r} is not the index of a node of the graph")
         if place not in self._items_by_place:
             kind, content = self._nodes[place]
             created = self._items_by_place[place] = self._make(place, kind, content)
@@ -135,7 +135,7 @@ class GraphReader:
     def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
         function = self._item(func)
         if isinstance(function, type) and function.__module__ == "builtins":
-            raise TypeError(f"a {function.__name__} that is created later cannot be held by an actor")
+            raise TypeError(f"an actor cannot hold a partial of the built-in type {function.__name__}")
         return partial(function, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
 
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
@@ -187,7 +187,7 @@ class GraphReader:
                 object.__setattr__(instance, each.name, each.default_factory())
         for attribute, item in attributes:
             if not _is_plain(kind, attribute):
-                raise TypeError(f"{attribute!r} is no attribute that a {kind.__name__} keeps")
+                raise TypeError(f"{attribute!r} is not an attribute of {kind.__name__} that is restored")
             object.__setattr__(instance, attribute, self._item(item))
         return instance
 
@@ -198,7 +198,7 @@ _MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter",
 
 def _address(path: Any, incarnation: Any) -> tuple[str, int]:
     if type(path) is not str or type(incarnation) is not int:
-        raise TypeError("not the address of an actor")
+        raise TypeError("this is not the address of an actor")
     return path, incarnation
 
 
@@ -280,7 +280,7 @@ class PropsResolver:
     def checked(self, props: object) -> Props:
         """Return `props` if they create an actor. Raises `UnresolvedPropsError` for anything else."""
         if not isinstance(props, Props):
-            raise UnresolvedPropsError(f"its construction is described by Props, not by a {type(props).__name__}")
+            raise UnresolvedPropsError(f"it must be described by Props, not by a {type(props).__name__}")
         self.check_factory(props.factory)
         return props
 

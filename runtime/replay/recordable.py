@@ -120,7 +120,7 @@ class RecordableNames:
                 f"{name} is the name of {len(classes)} classes, which a trace cannot distinguish"
             )
         if name.startswith("flykka."):
-            raise UnresolvedPropsError(f"{name} does not exist any more, or a trace may not name it")
+            raise UnresolvedPropsError(f"{name} no longer exists, or a trace may not name it")
         raise UnknownTagError(name)
 
     @cached_property
@@ -170,7 +170,8 @@ def _member(module_name: str, qualname: str) -> Declared:
         raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}, but imports it")
     if module_name == "__main__":
         raise UnresolvedPropsError(
-            f"{qualname} was declared in the script that ran, which is another script now: declare it in a module"
+            f"{qualname} was declared in the recorded script, and this process runs another script: declare"
+            " it in a module"
         )
     raise UnresolvedPropsError(f"{module_name} no longer has a class or function {qualname!r}")
 

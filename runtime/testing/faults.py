@@ -81,7 +81,7 @@ class PlannedKill(PlannedFault):
 
     def _kill(self) -> bool:
         victim = self._system.find(self._victim) if isinstance(self._victim, str) else self._victim()
-        assert victim is not None, f"the moment of the kill has come, but there is no {self._victim}"
+        assert victim is not None, f"the actor {self._victim} that is to be killed now does not exist"
         self._system.kill(victim)
         return True
 

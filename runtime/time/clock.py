@@ -133,4 +133,4 @@ def ring(alarm: Alarm) -> None:
         callback()
     except Exception:
         # A faulty call must not end the alarms of all actors.
-        logger.exception("an alarm's call failed")
+        logger.exception("the function of an alarm failed")

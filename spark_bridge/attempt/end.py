@@ -106,7 +106,7 @@ class AttemptEnd:
             if monotonic() >= deadline:
                 raise PredecessorRunsError(
                     f"the previous attempt, {predecessor._descriptor.attempt}, is still running {self._patience:g} s"
-                    " after it was cancelled; both would write"
+                    " after it was cancelled: both attempts would write"
                 )
         self._replace(predecessor)
 
@@ -155,7 +155,7 @@ class AttemptEnd:
         running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(
-                "%s: no longer awaited %g s after it was cancelled: %s",
+                "%s: has not ended %g s after it was cancelled, and is abandoned: %s",
                 self._descriptor.attempt,
                 seconds,
                 ", ".join(running),

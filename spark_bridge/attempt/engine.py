@@ -202,7 +202,7 @@ class SparkEngine(OperatorChain[Slices]):
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         source = self.head
-        assert isinstance(source, SourceOperator), "only a source reads splits"
+        assert isinstance(source, SourceOperator), "the operator is not a source, so it cannot read splits"
         read = BatchResult(staged=source.record_read(command.splits))
         lazy = source.lazy_rows(command.splits)
         if lazy is not None:
@@ -457,7 +457,9 @@ class Flow:
             return self._routes.receivers(output)
 
     def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> BatchResult:
-        assert output.key_by is not None, f"output {output.output} of {link.uid!r} is split and has no keys"
+        assert output.key_by is not None, (
+            f"output {output.output} of {link.uid!r} is split by key group, but has no keys"
+        )
         keyed = self._registry.keys(output.key_by)
         if not keyed.of_state:
             self._origins.record(output.key_by.uid, Derivation(before=(rows,), after=(rows,), columns=keyed.columns))

@@ -130,7 +130,7 @@ class StageExecutor:
     def interrupt(self) -> None:
         """Interrupt the stages of a cancelled attempt. Writing and publishing are completed."""
         if self._scope.is_cancelled and self._interrupts.interrupt():
-            logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
+            logger.info("%s: interrupted because it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
         """Wait until no thread works any more. Once the scope is cancelled, its Spark jobs are cancelled repeatedly.

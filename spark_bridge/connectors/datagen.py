@@ -277,7 +277,7 @@ class IndexRangeDiscovery:
         """Return the index before which all rows are due, if the first discovery begins at row `first`."""
         last, rate = self._source.number_of_rows, self._source.rows_per_second
         if rate is None:
-            assert last is not None, "a source without an end has a rate"
+            assert last is not None, "the source has neither a rate nor a number of rows"
             return last
         if self._begun is None:
             self._begun = self._clock(), first

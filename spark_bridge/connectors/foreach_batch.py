@@ -152,7 +152,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
     def _note_as_given(self, first: StagedBatch) -> None:
         if not self._filesystem.rename(first.path, _given(first)):
             raise SinkError(
-                f"{first.path} cannot be renamed, which would record that the function has received its rows"
+                f"{first.path} cannot be renamed, so it cannot be recorded that the function has received its rows"
             )
         self._staging.sync([first.path.rsplit("/", 1)[0]])
 

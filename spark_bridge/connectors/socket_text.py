@@ -247,7 +247,7 @@ class LineReader:
 
     def _received(self) -> bytes | None:
         """Return received bytes: empty at the end of the connection, None if nothing has arrived."""
-        assert self._socket is not None, "it was connected"
+        assert self._socket is not None, "the socket is not connected"
         try:
             return self._socket.recv(_BYTES_AT_ONCE)
         except BlockingIOError:

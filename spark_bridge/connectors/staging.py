@@ -83,8 +83,8 @@ class StagingOwner:
         ]
         if later:
             raise OwnershipLostError(
-                f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
-                f" {max(later)} has continued the job, which publishes the unpublished rows"
+                f"this process is no longer the owner of {self.root}: it was owner number {self.number}, and number"
+                f" {max(later)} has continued the job and publishes the unpublished rows"
             )
 
     def take_over(self) -> None:
@@ -173,7 +173,7 @@ class Staging:
     """The staging folder of one subtask, in one attempt."""
 
     def __init__(self, context: SinkContext) -> None:
-        assert context.staging_folder is not None, f"{context.uid!r} stages nothing"
+        assert context.staging_folder is not None, f"{context.uid!r} has no staging folder"
         self.name = f"{file_name_part(context.uid)}-{context.subtask}"
         self._context = context
         self._filesystem = context.filesystem
@@ -204,8 +204,8 @@ class Staging:
         is_published = _is_gone(self._filesystem, job, batch)
         if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
-                f"{self._context.operator}: {self._job_folder} is missing, in which the job has staged its files: is"
-                " its disk or share unavailable? The unpublished files in it are not discarded"
+                f"{self._context.operator}: the folder {self._job_folder} with the staged files of the job"
+                " is missing: is its disk or share unavailable? The unpublished files in the folder are not discarded"
             )
         return is_published
 
@@ -413,7 +413,7 @@ class StagedCheck:
             verify(self._session, files)
         except CheckpointStateMissingError as missing:
             # The file existed a moment ago. The next attempt will find out whether it is lost.
-            raise SinkError(f"{missing}, and waits to be published") from None
+            raise SinkError(f"{missing}, but has to be published") from None
         except CheckpointFormatError as damaged:
             raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
 
@@ -435,7 +435,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
-            f"{paths[0]} was not found for a while: is the disk or share of {top} unavailable, or was it? Its"
+            f"{paths[0]} was temporarily missing: is, or was, the disk or share of {top} unavailable? Its"
             " unpublished files are not discarded"
         )
 
@@ -453,7 +453,7 @@ def check_size(path: str, *, written: int, found: int) -> None:
     """Raise `StagedFileError` unless a staged file has the size with which it was written."""
     if found != written:
         raise StagedFileError(
-            f"{path} is damaged: {written} bytes were staged, and it has {found}; its rows cannot be published"
+            f"{path} is damaged: {written} bytes were staged, but it has {found}; its rows cannot be published"
         )
 
 
@@ -468,7 +468,7 @@ def sync_names(folders: Iterable[str]) -> None:
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
     """Log that a checkpoint of an older version has no digests for some staged files (None)."""
     if None in digests:
-        logger.info("%s: its checkpoint is of an older version and has no digests of staged files", operator)
+        logger.info("%s: its checkpoint was written by an older version, without digests of staged files", operator)
 
 
 def _sync_above(root: str) -> None:

@@ -29,7 +29,7 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
     check_known(prototype.sparkSession, layout.format, (key for key, _ in layout.options))
     folders = [_partition_column(prototype, name) for name in layout.partition_by]
     if repeated := {name for name in folders if folders.count(name) > 1}:
-        raise PrototypeError(f"the output is to be partitioned by {min(repeated)!r} twice")
+        raise PrototypeError(f"the partition columns of the output contain {min(repeated)!r} twice")
     if len(folders) == len(prototype.columns):
         raise PrototypeError(
             f"the output cannot be partitioned by all columns of the stream, {', '.join(folders)}: its files would"

@@ -50,7 +50,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
         suppresses = suppresses or _class_suppresses(name) or _is_of_plan(raised)
         name = name.rpartition(".")[2]
     except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
-        name, text, line = type(raised).__name__, "and its message is lost: it cannot be converted to text", None
+        name, text, line = type(raised).__name__, "(its message cannot be converted to text)", None
     if name in OF_STORAGE:
         text = "; ".join([text, *getattr(raised, "__notes__", ())])
     if isinstance(raised, CapturedException) and raised._stackTrace:
@@ -129,7 +129,7 @@ def _with_notes(text: str, lines: Iterable[str]) -> str:
 
 
 def _exit(code: str | None) -> str:
-    return f"sys.exit({code or ''}) was called, which does not end the job: raise an exception to let it fail"
+    return f"sys.exit({code or ''}) was called, which does not end the job: raise an exception to make the job fail"
 
 
 def _of_spark(text: str) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ _MEMORY = (
     "give executors more (spark.executor.memory, spark.executor.memoryOverhead; at a local master"
     " spark.driver.memory), or make batches smaller"
 )
-_WHY_EXITED = "a function has ended its process (os._exit), crashed in native code, or was killed for want of memory"
+_WHY_EXITED = "a function has ended its process (os._exit), crashed in native code, or was killed for lack of memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

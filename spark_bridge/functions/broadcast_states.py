@@ -56,8 +56,8 @@ class ReadOnlyBroadcastState(Generic[K, V]):
     def __getattr__(self, name: str) -> NoReturn:
         if hasattr(MapState, name):
             raise KeyContextError(
-                f"{name}(...) would change broadcast state in this subtask alone: only process_broadcast_element may"
-                " write it, which every subtask calls with the same rows"
+                f"{name}(...) would change broadcast state in this subtask only: only process_broadcast_element may"
+                " change it, because every subtask calls it with the same rows"
             )
         raise AttributeError(f"broadcast state has no attribute {name!r}")
 
@@ -91,7 +91,7 @@ class BroadcastStates:
             )
         if not there.descriptor.is_same_as(descriptor):
             raise StateDescriptorError(
-                f"broadcast state {descriptor.name!r} is {there.descriptor}, not {descriptor}: take the descriptor that"
-                " broadcast(...) was given"
+                f"broadcast state {descriptor.name!r} is {there.descriptor}, not {descriptor}: use the descriptor that"
+                " was passed to broadcast(...)"
             )
         return descriptor.name

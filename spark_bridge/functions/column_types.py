@@ -109,7 +109,7 @@ class _Reader:
         while True:
             name = self._next("name", "the name of a field")
             if name.lower() in map(str.lower, fields):
-                raise self._wrong(f"the field {name!r} is there twice")
+                raise self._wrong(f"the field {name!r} occurs twice")
             self._has(":")
             fields[name] = self._type()
             if not self._has(","):
@@ -124,7 +124,7 @@ class _Reader:
             scale = self._number() if self._has(",") else 0
             self._sign(")")
         if not scale <= precision <= _MAX_PRECISION or precision == 0:
-            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more than these after the point")
+            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, including those after the point")
         return precision, scale
 
     def _number(self) -> int:

@@ -89,8 +89,8 @@ class _NoCurrentKey(CurrentKey):
 
 def _no_key() -> KeyContextError:
     return KeyContextError(
-        "state and timers belong to the current key, and there is none: use them in process_element and on_timer, not"
-        " in open, close or process_watermark, nor later"
+        "state and timers belong to the current key, but there is none: use them in process_element and on_timer, not"
+        " in open, close, process_watermark or after the call"
     )
 
 

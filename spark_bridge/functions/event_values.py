@@ -18,7 +18,7 @@ def event_to_bytes(value: Any, what: str) -> bytes:
         packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as refused:
         raise EventValueError(
-            f"{what} must be a plain value (None, a bool, number, text or bytes, or a list, tuple or dict of such),"
+            f"{what} must be a plain value (None, a bool, number, text or bytes, or a list, tuple or dict of these),"
             f" not {value!r}: {refused}"
         ) from None
     return packed

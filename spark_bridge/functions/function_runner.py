@@ -150,7 +150,7 @@ class _FunctionRunner(Generic[F]):
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Call the function for a watermark, after the timers that the watermark fires."""
-        assert isinstance(self._function, WatermarkFunction), "others do not see watermarks"
+        assert isinstance(self._function, WatermarkFunction), "the function is not a WatermarkFunction"
         self._begin(watermark_ms, processing_time_ms)
         context = FunctionContext(*self._without_keys)
         try:
@@ -164,7 +164,7 @@ class _FunctionRunner(Generic[F]):
     def handle_operator_events(self, events: Sequence[bytes], *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Call the function for events of its coordinator. Raises like `process`."""
         function: object = self._function
-        assert isinstance(function, CoordinatedFunction), "others have no coordinator"
+        assert isinstance(function, CoordinatedFunction), "the function is not a CoordinatedFunction"
         self._begin(watermark_ms, processing_time_ms)
         for each in events:
             context, event = FunctionContext(*self._without_keys), event_from_bytes(each)

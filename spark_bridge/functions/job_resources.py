@@ -66,7 +66,7 @@ class WithJobResources(ABC):
         resources = self._job_resources()
         file = resources.cached_files.get(name)
         if file is None:
-            how = "before the operator is written, env.register_cached_file(path, name) registers one"
+            how = "call env.register_cached_file(path, name) before you define the operator"
             raise JobResourceError(f"there is no cached file {name!r}, {_only(resources.cached_files)}: {how}")
         return resources.find(file)
 
@@ -98,4 +98,4 @@ class WithJobResources(ABC):
 
 def _only(names: Iterable[str]) -> str:
     listed = ", ".join(map(repr, names))
-    return f"only {listed}" if listed else "nor any other"
+    return f"only {listed}" if listed else "and no others exist"

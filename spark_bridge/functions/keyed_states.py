@@ -289,7 +289,8 @@ class KeyedStates:
         alike = next((name for name in self._states if name.lower() == descriptor.name.lower()), None)
         if alike is not None:
             raise StateDescriptorError(
-                f"states {alike!r} and {descriptor.name!r} differ only in upper and lower case, and columns may not"
+                f"states {alike!r} and {descriptor.name!r} differ only in upper and lower case, but they"
+                " become columns, which may not"
             )
         if isinstance(descriptor, NamespacedStateDescriptor):
             return NamespacedState(descriptor, self._current, _STATES[type(descriptor.of)][0])

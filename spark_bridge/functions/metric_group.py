@@ -174,8 +174,8 @@ class MetricGroup:
             there = self._metrics[full] = self._new(full, kind, *arguments)
         if not isinstance(there, kind):
             raise FunctionError(
-                f"the metric {full} is a {type(there).__name__.lower()} already, and cannot be a"
-                f" {kind.__name__.lower()} too: give one of them another name"
+                f"the metric {full} is already a {type(there).__name__.lower()} and cannot also be a"
+                f" {kind.__name__.lower()}: give one of them another name"
             )
         return there
 

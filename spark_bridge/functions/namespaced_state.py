@@ -37,7 +37,7 @@ class NamespacedStateDescriptor(StateDescriptor):
     def __init__(self, of: StateDescriptor, namespace: Namespace) -> None:
         if of.ttl is not None:
             raise StateDescriptorError(
-                f"state {of.name!r} of a window can have no time-to-live: it is cleared with the window"
+                f"state {of.name!r} of a window cannot have a time-to-live: it is cleared with the window"
             )
         super().__init__(of.name, map_of(ColumnType("string"), of.column))
         self.of = of
@@ -102,7 +102,7 @@ class NamespacedState(State):
                 own = parts if form.copied is None else list(map(form.copied, parts))
                 return form.stored(reduce(function, own))
         raise StateDescriptorError(
-            f"state {self._of.name!r} cannot be merged, as windows merge: make it a ListState, ReducingState or"
+            f"state {self._of.name!r} cannot be merged when windows merge: make it a ListState, ReducingState or"
             " AggregatingState"
         )
 

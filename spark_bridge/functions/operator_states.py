@@ -94,7 +94,7 @@ class OperatorStates:
         if not isinstance(descriptor, kind):
             raise StateDescriptorError(f"{_GETTERS[mode]} takes a {kind.__name__}, not {descriptor!r}")
         if descriptor.ttl is not None:
-            raise StateDescriptorError(f"operator state has no time-to-live, and {descriptor!r} has one")
+            raise StateDescriptorError(f"operator state cannot have a time-to-live, but {descriptor!r} has one")
         there = self._registered.get(descriptor.name)
         if there is None:
             there = self._registered[descriptor.name] = self._new(descriptor, mode)

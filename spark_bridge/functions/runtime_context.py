@@ -130,7 +130,7 @@ class FunctionRuntimeContext(WithJobResources):
     def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
         if self._states is None:
             raise StateDescriptorError(
-                f"there are no keys here, and so no keyed state as {descriptor!r}: use a KeyedProcessFunction after"
-                " key_by(...), or key both of two streams"
+                f"the stream has no keys, so {descriptor!r} cannot be keyed state: use a KeyedProcessFunction after"
+                " key_by(...), or key both connected streams"
             )
         return self._states.get(descriptor, kind)

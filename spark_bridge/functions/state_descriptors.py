@@ -274,8 +274,8 @@ class StateDescriptor:
         """Let values expire. Raises `StateDescriptorError` if `ttl` is not a `StateTtlConfig`."""
         if not isinstance(ttl, StateTtlConfig):
             raise StateDescriptorError(
-                f"the time-to-live of state {self.name!r} is {ttl!r}:"
-                " make one by StateTtlConfig.new_builder('1 day').build()"
+                f"the time-to-live of state {self.name!r} is {ttl!r}: create one with"
+                " StateTtlConfig.new_builder('1 day').build()"
             )
         self.ttl = ttl
 
@@ -346,7 +346,7 @@ class MapStateDescriptor(StateDescriptor):
         key, value = column_type(key_type, checked_name(name)), column_type(value_type, name)
         if key.parts or key.name == "float":
             raise StateDescriptorError(
-                f"the keys of state {name!r} are of type {key}, whose values cannot be found again: use a simple type,"
+                f"the keys of state {name!r} are of type {key}, whose values cannot be looked up: use a simple type,"
                 " and double for numbers"
             )
         super().__init__(name, map_of(key, value))

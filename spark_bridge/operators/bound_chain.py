@@ -70,7 +70,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
     operator = vertex.operators[place]
     code = registry.resolve(operator.ref)
     if isinstance(code, KeyByCode):
-        raise ChainError(f"the keys {operator.ref.uid!r} belong to an edge, not into a chain")
+        raise ChainError(f"the key_by {operator.ref.uid!r} belongs to an edge, not to a chain")
     behind = [
         _link(reader, descriptor, registry)
         for reader, other in enumerate(vertex.operators)

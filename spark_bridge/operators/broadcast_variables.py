@@ -71,7 +71,7 @@ class BroadcastVariable:
             try:
                 broadcast.destroy()
             except (OSError, Py4JError) as gone:
-                logger.info("a broadcast variable is left to Spark: %s", gone)
+                logger.info("a broadcast variable could not be released, and is left to Spark: %s", gone)
 
 
 class BroadcastVariables:
@@ -140,6 +140,6 @@ def _element(part: bytes) -> bytes:
 
 def _part(element: bytes) -> bytes:
     read = decode(element)
-    assert isinstance(read, StateElement), f"a broadcast variable holds a {type(read).__name__}"
+    assert isinstance(read, StateElement), f"a broadcast variable contains a {type(read).__name__}"
     part: bytes = from_bytes(read.data, _BYTES)
     return part

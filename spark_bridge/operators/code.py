@@ -133,7 +133,7 @@ class AggregateCode(OperatorCode):
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
         """Convert each row to state separately, without aggregating."""
-        raise AssertionError(f"{self.kind} keeps rows that were aggregated")
+        raise AssertionError(f"{self.kind} does not convert single rows into state: it aggregates them")
 
     @abstractmethod
     def state_times(self) -> Mapping[str, Column]:

@@ -111,7 +111,7 @@ class CodeRegistry:
     def keys(self, ref: OperatorRef) -> KeyByCode:
         """Return the keys of an edge. Raises `UnboundOperatorError`."""
         code = self.resolve(ref)
-        assert isinstance(code, KeyByCode), f"{ref.uid!r} is no key_by"
+        assert isinstance(code, KeyByCode), f"{ref.uid!r} is not a key_by"
         return code
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:

@@ -207,8 +207,8 @@ class CoordinatorRunner:
     def _send(self, subtask: int, attempt_number: int, event: Any) -> None:
         if self._thread != get_ident():
             raise OperatorCoordinatorError(
-                f"the coordinator of operator {self._description} sends an event outside of its calls: send it in an"
-                " action for context.run_in_coordinator_thread(...)"
+                f"the coordinator of operator {self._description} has sent an event outside of a call: send events in"
+                " an action for context.run_in_coordinator_thread(...)"
             )
         data = event_to_bytes(event, "an event")
         self._sent.append(EventForSubtask(subtask=subtask, attempt_number=attempt_number, event=data))

@@ -407,14 +407,14 @@ class _SparkJoining:
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
         """Store a batch unchanged. Runs a Spark job only if rows may be late."""
         code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
-        assert batch is not None, "joins read the input gates"
+        assert batch is not None, "the rows of a join must come from an input gate"
         first, last = batch.event_time_min, batch.event_time_max
         assert first is not None, f"the rows {batch.batch_id} have no event times"
         assert last is not None, f"the rows {batch.batch_id} have no event times"
         if closed_to_ms is None or first >= closed_to_ms:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
         time = code.time
-        assert time is not None, "rows that have a time are late"
+        assert time is not None, "the side has no event time, so no row can be late"
         late = time < instant(closed_to_ms, time)
         observation, observed = counted(rows, {"late": code.count_late(late)})
         segment = backend.keep(observed.where(~late))
@@ -480,7 +480,7 @@ class SparkRegularPairs(SparkPairs):
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
         """Store a batch unchanged. No row can be late."""
         batch, (rows,) = element.batch, element.rows
-        assert batch is not None, "joins read the input gates"
+        assert batch is not None, "the rows of a join must come from an input gate"
         arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
         came = self._code.sides[side].with_arrival(rows, arrival_ms)
         return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
@@ -520,7 +520,7 @@ class SparkGroups(_SparkJoining):
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
         """Never called: rows are matched at the end of the window."""
-        raise AssertionError("a batch is no group")
+        raise AssertionError("a batch is not a group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
         rows = {closing.side: self.read(closing.side, closing.readings) for closing in closings}

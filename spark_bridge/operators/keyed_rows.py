@@ -110,7 +110,7 @@ class ProcessTableCode(KeyedRowsCode):
         return keyed_batch_operator(context, self) if self.on_timer is None else keyed_table_operator(context, self)
 
     def firing(self, due_ms: int) -> FireTableTimers:
-        assert self.on_timer is not None, "there are timers"
+        assert self.on_timer is not None, "the function has no timers"
         return FireTableTimers(spec=self.on_timer, due_ms=due_ms)
 
 
@@ -153,7 +153,7 @@ class DropDuplicatesCode(KeyedRowsCode):
     def function(self, watermark_ms: int) -> DropDuplicates | DropDuplicatesWithin:
         if self.within_ms is None:
             return DropDuplicates(columns=self.columns)
-        assert self.event_time is not None, "times are compared"
+        assert self.event_time is not None, "the rows have no event time to compare"
         return DropDuplicatesWithin(
             columns=self.columns,
             event_time=self.event_time,
@@ -222,7 +222,7 @@ def _check_timer(program: TableProgram, state: StructType) -> None:
     if program.timer is None:
         return
     if program.timer not in state.names:
-        raise PrototypeError(f"the timer {program.timer!r} is no column of the state: {', '.join(state.names)}")
+        raise PrototypeError(f"the timer {program.timer!r} is not a column of the state: {', '.join(state.names)}")
     data_type = state[program.timer].dataType
     if not isinstance(data_type, TimestampType):
         raise PrototypeError(f"the timer {program.timer!r} is of type {data_type.simpleString()}, not timestamp")
@@ -298,7 +298,7 @@ def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None
 def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
     if name in prototype.columns and _column_of(prototype, name, key) is None:
         raise PrototypeError(
-            f"the key {name!r} has the name of a column of the rows, but another value: give it another name with"
+            f"the key {name!r} has the name of a column of the rows, but a different value: give it another name with"
             " .alias(...)"
         )
 
@@ -308,4 +308,4 @@ def _check_state_names(state: StructType, keys: Sequence[str]) -> None:
         if name.startswith("__"):
             raise PrototypeError(f"the column {name!r} cannot be state: names that begin with '__' are reserved")
         if name in keys:
-            raise PrototypeError(f"the state has the column {name!r}, and so have the keys: give it another name")
+            raise PrototypeError(f"both the state and the keys have a column {name!r}: rename one of them")

@@ -89,7 +89,7 @@ class Operator(Generic[Rows]):
     def open(self) -> None: ...
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        raise AssertionError(f"{self.operator_id} reads no other operator")
+        raise AssertionError(f"{self.operator_id} is a source, and processes no batches")
 
     def update_state(self, stage: int) -> None:
         """Add the results that `process_batch` had for a stage to the state."""

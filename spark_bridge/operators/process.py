@@ -147,7 +147,7 @@ class FunctionSends:
 
     def drain(self, spec: FunctionSpec) -> SentByFunction | None:
         """Return what was sent during a call since `begin_call`, after all rows of the call were computed."""
-        assert spec.call is not None, "a function that is called by an operator may send"
+        assert spec.call is not None, "the function was called without a call number, so it cannot send events"
         number, sends = spec.call.number, self._accumulator.value
         parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]
         if not parts:
@@ -201,7 +201,7 @@ class ProcessOperator(Operator[Slices]):
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Slices]:
         spec = self._sends.begin_call(self.spec)
-        assert spec.call is not None, "events are handled in a call"
+        assert spec.call is not None, "the events have no call number"
         work = HandleCoordinatorEvents(
             spec=spec,
             runner=ProcessFunctionRunner,
@@ -485,7 +485,7 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
 
     def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
         spec = self._spec_of_call()
-        assert spec.call is not None, "events are handled in a call"
+        assert spec.call is not None, "the events have no call number"
         work = HandleCoordinatorEvents(
             spec=spec,
             runner=KeyedFunctionRunner,

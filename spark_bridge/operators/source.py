@@ -96,7 +96,7 @@ class SourceOperator(Operator[Slices]):
         )
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        assert self._reader is not None, "a source reads splits when it is open"
+        assert self._reader is not None, "the source is not open"
         return self._reader.read(splits)
 
     def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
@@ -112,7 +112,7 @@ class SourceOperator(Operator[Slices]):
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """Return rows of splits that the next stage can read itself; None if this stage should read them."""
-        assert self._reader is not None, "a source reads splits when it is open"
+        assert self._reader is not None, "the source is not open"
         is_on = self._only_forwards and self._context.readers.lazy_reading
         return self._reader.lazy_rows(splits) if is_on else None
 

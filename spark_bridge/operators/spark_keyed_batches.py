@@ -160,7 +160,7 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        assert element.batch is not None, "keyed state is read over the input gates"
+        assert element.batch is not None, "keyed rows must come from an input gate"
         (rows,) = element.rows
         return self._worked(
             self.keyed(rows), self.work, self._function(element), readings, version, emits=self.emits_with_batches

@@ -71,13 +71,13 @@ class SparkPanes:
     def arrived(self, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
         """Convert a batch to state. Runs a Spark job only if rows may be late or are not aggregated yet."""
         code, batch, (rows,) = self._code, element.batch, element.rows
-        assert batch is not None, "windows read the input gates"
+        assert batch is not None, "the rows of windows must come from an input gate"
         if TIME not in rows.columns:
             return self._of_rows(rows, closed_to_ms)
         # Rows that were aggregated before the exchange are state already, unless some are late.
         first, last = batch.event_time_min, batch.event_time_max
-        assert first is not None, f"the state {batch.batch_id} has no times of panes"
-        assert last is not None, f"the state {batch.batch_id} has no times of panes"
+        assert first is not None, f"the state {batch.batch_id} has no pane times"
+        assert last is not None, f"the state {batch.batch_id} has no pane times"
         if closed_to_ms is None or first >= code.windows.next_start(closed_to_ms):
             return Arrived(segment=self._backend.adopt(batch, rows, first, last - code.windows.slide_ms + 1))
         late = _before(F.col(TIME), code.windows.next_start(closed_to_ms))

@@ -143,7 +143,7 @@ class TemporalJoinCode(KeyedRowsCode):
         if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType
-        assert isinstance(left, StructType), "rows of sides are structs"
+        assert isinstance(left, StructType), "the rows of the left side are not structs"
         return (SideOutput(tag=Side.LEFT.late_data, column=_LATE_COLUMN, columns=left),)
 
     @property
@@ -265,5 +265,5 @@ class TemporalJoin:
 
 
 def _event_time(side: JoinedRows) -> EventTime:
-    assert side.event_time is not None, "streams without event time are refused before"
+    assert side.event_time is not None, "the stream has no event time"
     return side.event_time

@@ -95,7 +95,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
             late_rows=lambda: arrived.late_rows,
         )
         if segment is not None and self._fires_late_rows_at_once and self._segments.is_late(segment):
-            assert arrived.results is None, "dropped late rows have no results if windows fire again"
+            assert arrived.results is None, "late rows that are dropped have results"
             self._store.add(segment)
             again = self._fired(WATERMARK_MIN)
             return replace(output, rows=again.rows, on_emitted=again.on_emitted)

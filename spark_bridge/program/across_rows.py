@@ -43,14 +43,15 @@ _COMPARES_SETS = AcrossRows(
 )
 _NUMBERS = AcrossRows(
     "numbers rows (monotonically_increasing_id, zipWithIndex)",
-    "the numbers begin again with every batch: F.expr('uuid()') never gives one twice",
+    "the numbers start again with every batch: F.expr('uuid()') gives unique values",
 )
 _MEETS_ITSELF = AcrossRows("joins rows of the stream with each other", _WINDOWS)
 _ADDS = AcrossRows(
-    "adds rows that are not the stream's (union)", "they would come with every batch: union(...) adds a stream"
+    "adds rows that are not the stream's (union)", "they would be added to every batch: union(...) adds a stream"
 )
 _KEEPS_OTHERS = AcrossRows(
-    "joins so that rows of the other side are kept", "they would come with every batch: join from the stream's side"
+    "joins so that rows of the other side are kept",
+    "they would be emitted with every batch: join from the stream's side",
 )
 
 _OPERATIONS = {

@@ -24,7 +24,7 @@ _GROUPS = {
     "FlatMapGroupsInPandas": ("gives groups of rows to a function (applyInPandas)", "groupingAttributes"),
     "Window": ("uses a window function", "partitionSpec"),
 }
-_OF_WINDOWS = "of all windows that fire together, and which these are depends on how the rows came in"
+_OF_WINDOWS = "of all windows that fire together, which depends on the order in which the rows arrived"
 _CUTS = frozenset({"GlobalLimit", "Offset", "Tail"})
 
 Columns = Mapping[int, str]
@@ -87,7 +87,7 @@ class _Walk:
         missing = [key for key in self._keys if key not in grouped]
         if missing:
             return (
-                f"{does} of all keys that a subtask has, and which these are depends on the parallelism; group or"
+                f"{does} of all keys that a subtask has, which depends on the parallelism; group or"
                 f" partition by {', '.join(missing)} too, or cut all rows into windows with window_all(...)"
             )
         return None

@@ -107,7 +107,7 @@ def declared_columns(columns: str | StructType, what: str = "the declared column
         text = " ".join(str(refused).split())
         raise PrototypeError(f"{what}, {columns!r}, cannot be read: {text}") from None
     if not isinstance(read, StructType) or not read.fields:
-        raise PrototypeError(f"{what}, {columns!r}, are none: write them as 'id bigint, name string'")
+        raise PrototypeError(f"{what}, {columns!r}, are not columns: write them as 'id bigint, name string'")
     check_types(read, Use.STREAM)
     return without_lengths(read)
 
@@ -162,7 +162,7 @@ def _result_columns(
         try:
             copied.close()
         except Exception as also:  # noqa: BLE001 - reported with the first failure
-            raised.add_note(f"flykka: and then its close() raised {type(also).__name__}: {also}")
+            raised.add_note(f"flykka: afterwards its close() raised {type(also).__name__}: {also}")
         raise
     copied.close()
     return result
@@ -251,7 +251,7 @@ def event_time_column(prototype: DataFrame, name: str) -> str:
     column = name if name in alike else alike[0]
     data_type = prototype.schema[column].dataType
     if not isinstance(data_type, TimestampType):
-        hint = ": a file that was written without a time zone can be read as timestamp where its schema is declared"
+        hint = ": a file that was written without a time zone can be read as timestamp if you declare the schema"
         raise PrototypeError(
             f"the event-time column {column!r} is of type {data_type.simpleString()}, not timestamp"
             + (hint if isinstance(data_type, TimestampNTZType) else "")
@@ -289,8 +289,8 @@ def _check_row_by_row(prototype: DataFrame, result: DataFrame) -> None:
     if operations := across_rows(prototype, result):
         advice = next((each.instead for each in operations if each is not SORTS), SORTS.instead)
         raise PrototypeError(
-            f"this {' and '.join(each.does for each in operations)}, which holds for one batch only, and where a batch"
-            f" ends depends on how the input comes in; {advice}; transform(..., per_batch=True) allows it for each"
+            f"this {' and '.join(each.does for each in operations)} within one batch only, and the bounds of a batch"
+            f" depend on the arrival of the input; {advice}; transform(..., per_batch=True) allows it for each"
             " batch by itself"
         )
 

@@ -67,8 +67,8 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
     """Return `condition`. Raises `PrototypeError` if it may give different results when evaluated twice."""
     if not prototype.where(condition)._jdf.queryExecution().analyzed().deterministic():
         raise PrototypeError(
-            "the condition is not deterministic, and would be evaluated once for each of the two streams; compute it"
-            " before, with with_column(...), and pass the name of that column"
+            "the condition is not deterministic, and would be evaluated separately for each of the two streams;"
+            " compute it before, with with_column(...), and pass the name of that column"
         )
     return condition
 

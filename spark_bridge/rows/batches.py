@@ -212,7 +212,7 @@ class BatchStore:
 
 
 def _rows(content: _Content) -> DataFrame | LazyRows:
-    assert content.rows is not None, "state is not read from here"
+    assert content.rows is not None, "the batch has state instead of rows"
     return content.rows
 
 

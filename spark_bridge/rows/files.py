@@ -99,7 +99,7 @@ def _sorted_by_file(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
     file, filesystem = rows.metadataColumn("_metadata"), FileSystem(rows.sparkSession)
     # A text that Spark splits is a constant too, but needs fewer calls than a constant for each path.
     uris = F.split(F.lit("\n".join(map(filesystem.uri, paths))), "\n")
-    unknown = F.raise_error(F.concat(F.lit("Spark reads a file that it was not given: "), file["file_path"]))
+    unknown = F.raise_error(F.concat(F.lit("Spark has read an unexpected file: "), file["file_path"]))
     place = F.coalesce(F.nullif(F.array_position(uris, file["file_path"]), F.lit(0)), unknown)
     # Rows of a file split are in the file's order, but the splits of a file may arrive in any order.
     return rows.sortWithinPartitions(place, file["file_block_start"], F.monotonically_increasing_id())

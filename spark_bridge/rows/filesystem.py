@@ -233,7 +233,7 @@ class FileSystem:
         except Py4JJavaError as refused:
             raise OSError(str(refused.java_exception.getMessage())) from refused
         if not is_created:
-            raise OSError("no folder can be made there")
+            raise OSError("the folder cannot be created")
 
     def read(self, path: str) -> bytes:
         """Read a small file completely. Raises `FileNotFoundError` or another `OSError`."""

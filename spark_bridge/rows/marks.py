@@ -26,7 +26,7 @@ _SHOWN = 200
 
 
 def refused_if_corrupt(parsed: Column, corrupt: Column, subject: Column, name: str) -> Column:
-    """Return `parsed`, or raise if `corrupt` has a text: "`subject` is no `name` of the declared columns: ..."."""
+    """Return `parsed`, or raise if `corrupt` has text: "`subject` is not `name` of the declared columns: ..."."""
     text = F.substring(corrupt, 1, _SHOWN)
-    message = F.concat(subject, F.lit(f" is no {name} of the declared columns: "), text)
+    message = F.concat(subject, F.lit(f" is not {name} of the declared columns: "), text)
     return F.when(corrupt.isNotNull(), F.raise_error(message)).otherwise(parsed)

@@ -109,7 +109,7 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
 
 def is_complete(observation: Observation) -> bool:
     """Return True if an action has processed the observed rows; Spark records that before the action returns."""
-    assert observation._jo is not None, "nothing was observed"
+    assert observation._jo is not None, "the observation is not attached to rows"
     return bool(observation._jo.future().isCompleted())
 
 
@@ -118,7 +118,7 @@ def numbers_of(observation: Observation) -> Mapping[str, Any]:
 
     May only be called after the action has succeeded: a failed action reports 0 rows.
     """
-    assert observation._jo is not None, "nothing was observed"
+    assert observation._jo is not None, "the observation is not attached to rows"
     return observation.get if observation._jo.getRow().length() else {}
 
 

@@ -104,7 +104,7 @@ class SavedState:
     def event_time_windows(self) -> EventTimeWindows:
         """The windows by which the state is divided. Raises `SavedStateError` if it is not divided by windows."""
         if not self.has_windows:
-            raise SavedStateError(f"{self.uid!r} keeps no windows: table() gives the state of each key")
+            raise SavedStateError(f"{self.uid!r} has no windows: table() returns the state of each key")
         cut = _WINDOWS.fullmatch(self.schema.windows)
         if cut is None:
             raise SavedStateError(f"the windows of {self.uid!r}, {self.schema.windows}, cannot be read from outside")
@@ -211,7 +211,7 @@ class SavedState:
 
     def _refuse_windows(self, what: str) -> None:
         if self.has_windows:
-            raise SavedStateError(f"{self.uid!r} keeps state by window, not {what}: windows() gives it")
+            raise SavedStateError(f"{self.uid!r} has state by window, not {what}: windows() returns it")
 
     def _keys(self) -> list[Column]:
         if self.has_windows and not self.schema.merged_by:

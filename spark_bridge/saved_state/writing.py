@@ -87,7 +87,7 @@ def write_keyed_rows(
     has_state = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
     if not has_state:
         raise SavedStateError(
-            f"the rows for {uid!r} have keys and no state; it has: {', '.join(stored_values(schema))}"
+            f"the rows for {uid!r} have keys but no state; the operator has: {', '.join(stored_values(schema))}"
         )
     groups = KeyGroups(keys=tuple(keys), max_parallelism=max_parallelism)
     columns = state_columns_of(code.key_fields, code.state_fields)
@@ -134,7 +134,7 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
     if PANE_START not in rows.columns and WINDOW_START in rows.columns:
         if windows.overlap:
             raise SavedStateError(
-                f"the windows of {uid!r} overlap, and share the state of panes: give rows as panes() reads them, with"
+                f"the windows of {uid!r} overlap and share the state of panes: pass rows as panes() returns them, with"
                 f" the column {PANE_START!r}"
             )
         start = WINDOW_START

@@ -91,7 +91,9 @@ class AttemptScope:
             if self._note is not None:
                 self._note.touch()
         except OSError as refused:
-            logger.warning("%s: its Python functions end when Spark ends them: %s", self.attempt, refused)
+            logger.warning(
+                "%s: its Python workers cannot be stopped, and run until Spark stops them: %s", self.attempt, refused
+            )
 
     def cancel_jobs(self) -> None:
         """Cancel the running Spark jobs.

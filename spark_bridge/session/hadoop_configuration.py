@@ -33,4 +33,4 @@ def forget_sources(context: SparkContext) -> None:
         sources.get(configuration).clear()
     except (Py4JError, TypeError) as failed:
         # TypeError: py4j treats a missing class as a package.
-        logger.info("the sources of Hadoop's settings are kept: %s", failed)
+        logger.info("Hadoop's settings retain their sources: %s", failed)

@@ -45,12 +45,12 @@ _Context = SparkContext | type[SparkContext]
 
 def remember_classes(context: _Context) -> None:
     """Make the context's JVM view look up each class only once."""
-    assert context._jvm is not None, "the context was stopped"
+    assert context._jvm is not None, "the Spark context was stopped"
     context._jvm.__class__ = _RememberingView
 
 
 def jvm_class(context: _Context, name: str) -> Any:
-    assert context._jvm is not None, "the context was stopped"
+    assert context._jvm is not None, "the Spark context was stopped"
     return getattr(context._jvm, name)
 
 

@@ -61,4 +61,4 @@ def set_permissions_without_processes(context: SparkContext) -> None:
         file_systems.get(root, ours)
     except (Py4JError, TypeError) as failed:
         # TypeError: py4j treats a missing class as a package.
-        logger.info("permissions of local files are set by processes: %s", failed)
+        logger.info("permissions of local files are set by child processes: %s", failed)

@@ -45,8 +45,8 @@ def check_version(installed: str) -> None:
     if not OLDEST_SPARK <= version < NEWER_SPARK:
         oldest, newer = (".".join(map(str, each)) for each in (OLDEST_SPARK, NEWER_SPARK))
         raise SessionError(
-            f"PySpark {installed} is installed, and flykka calls private APIs of its JVM side, which it knows from"
-            f" {oldest} on and not of {newer}: pip install 'pyspark>={oldest},<{newer}'"
+            f"PySpark {installed} is installed, but flykka calls private APIs of its JVM side, which are known from"
+            f" {oldest} on, but not in {newer}: pip install 'pyspark>={oldest},<{newer}'"
         )
 
 
@@ -70,7 +70,7 @@ def _check_open_files(master: str) -> None:
         return
     if not _is_enough(most):
         raise SessionError(
-            f"no Spark session at {master}: this process may open {most} files, and needs {NEEDED_FILES}: raise the"
+            f"no Spark session at {master}: this process may open {most} files, but needs {NEEDED_FILES}: raise the"
             f" limit, as `ulimit -n {8 * NEEDED_FILES}` does in a shell"
         )
     # The JVM raises its own limit in the same way.

@@ -295,7 +295,7 @@ def engine_session(session: SparkSession) -> SparkSession:
     """Clone the session with the settings for plans. Raises `SessionError` for Spark Connect or a stopped context."""
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
-        raise SessionError("flykka needs a classic Spark session whose context runs")
+        raise SessionError("flykka needs a classic Spark session (not Spark Connect) with a running context")
     is_local = str(context.master).startswith("local")
     if is_local:
         set_permissions_without_processes(context)

@@ -120,7 +120,7 @@ class SparkSessions:
 
 def _jvm_gone() -> str:
     return (
-        f"the JVM of Spark has ended, and with it everything of this program in it: {end_of_jvm()}. Start the program"
+        f"the JVM of Spark has ended, with all data of this program in it: {end_of_jvm()}. Start the program"
         " again; the job can continue from a retained checkpoint"
     )
 

@@ -222,8 +222,8 @@ def _columns(plan: PlanNode) -> StructType | None:
         ):
             if clause.isDefined():
                 raise SqlTextError(
-                    f"the column {name} is {what}: a table of streams has what its connector reads and writes;"
-                    " CREATE TEMPORARY VIEW name AS SELECT ... computes columns",
+                    f"the column {name} is {what}: a table of streams only has columns that its connector reads and"
+                    " writes; CREATE TEMPORARY VIEW name AS SELECT ... computes columns",
                     plan.position,
                 )
         fields.append(StructField(name, _parse_datatype_json_string(column.dataType().json()), bool(column.nullable())))

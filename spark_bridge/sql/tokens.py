@@ -61,7 +61,7 @@ def tokens(text: str) -> tuple[Token, ...]:
     result, place = [], 0
     while place < len(text):
         match = _TOKEN.match(text, place)
-        assert match is not None, "a symbol is any character"
+        assert match is not None, "the text cannot be split into tokens"
         kind = str(match.lastgroup)
         if kind == "comment":
             place = _end_of_comment(text, match.end())

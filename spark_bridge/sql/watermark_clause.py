@@ -83,7 +83,7 @@ def _creates_table(sequence: Sequence[Token]) -> bool:
 def _clause(text: str, element: Sequence[Token]) -> WatermarkClause:
     position = position_at(text, element[0].start)
     if len(element) < 5 or element[2].kind not in ("word", "name") or not element[3].matches("AS"):
-        raise SqlTextError(f"the clause is {_FORM}", position, "")
+        raise SqlTextError(f"the clause must be written as {_FORM}", position, "")
     start, end = element[4].start, element[-1].end
     return WatermarkClause(
         column=element[2].value, expression=blanked(text[:end], 0, start), position=position_at(text, start)

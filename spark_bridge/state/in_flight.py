@@ -57,7 +57,7 @@ class InFlightStore:
         self._files.verify([read.in_flight])
         rows = read_parquet(self._storage.scope.session, [read.in_flight.path])
         if read.key_groups is not None:
-            assert read.gate is not None, "only what goes into a gate is cut"
+            assert read.gate is not None, "the output is read without a gate, so it has no key groups"
             rows = self._key_groups(read.gate).within(rows, read.key_groups)
         materialised = materialise(self._storage.scope, rows, {})
         if not materialised.rows:
@@ -74,5 +74,5 @@ class InFlightStore:
         """Return the key groups by which the rows for a keyed gate were partitioned."""
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
-        assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"
+        assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups but no keys"
         return KeyGroups(keys=self._keys_of(edge.key_by), max_parallelism=vertex.max_parallelism)

@@ -120,6 +120,6 @@ def _batches(segments: Sequence[Segment[Frame]]) -> list[BatchId]:
 def _by_handles(segments: Sequence[Segment[Frame]]) -> dict[Handles, list[Segment[Frame]]]:
     by_handles: dict[Handles, list[Segment[Frame]]] = {}
     for segment in segments:
-        assert segment.written is not None, "a checkpoint has all of its state"
+        assert segment.written is not None, "a segment of the checkpoint was not written"
         by_handles.setdefault(segment.written.handles, []).append(segment)
     return by_handles

@@ -160,7 +160,7 @@ class FileStateBackend(StoredState[StateRows]):
         segments = sorted((reading.segment for reading in readings), key=lambda segment: segment.version)
         names: list[str] = []
         for segment in segments:
-            assert isinstance(segment.frame, SegmentFiles), "segments lie in files"
+            assert isinstance(segment.frame, SegmentFiles), "the segment is not stored in files"
             names += segment.frame.names
         return SegmentFiles(names=tuple(names))
 

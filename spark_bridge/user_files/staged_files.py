@@ -61,7 +61,7 @@ class StagedFiles:
             self._archive(unit).unlink(missing_ok=True)
 
     def path(self, unit: str) -> Path:
-        assert self._root is not None, "a unit was added"
+        assert self._root is not None, "no unit was added"
         return self._root / unit
 
     def archive(self, unit: str) -> Path | None:

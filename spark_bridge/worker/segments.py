@@ -272,7 +272,7 @@ class SavedRows:
                         table = table.filter((position >= self.between[0]) & (position <= self.between[1]))
                     yield self._in_schema(table, schema)
         if self.rows is not None and there != self.rows:
-            raise CheckpointFormatError(f"{path} is damaged: {self.rows} rows were written, and it has {there}")
+            raise CheckpointFormatError(f"{path} is damaged: {self.rows} rows were written, but it has {there}")
 
     def _digest(self, path: str, name: str) -> FileDigest | None:
         return next((file for file in self.files if f"{path}/{file.name}" == name), None)

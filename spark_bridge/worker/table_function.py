@@ -127,7 +127,7 @@ class FireTableTimers:
         return spec.processed(emitted, due, self._without_fired(values), state.schema)
 
     def _without_fired(self, values: pa.Table) -> pa.Table:
-        assert self.spec.timer is not None, "there are timers"
+        assert self.spec.timer is not None, "the function has no timers"
         timers = values.column(self.spec.timer)
         has_fired = pc.less_equal(timers.cast(pa.int64()), first_micros_of(self.due_ms))
         remaining = pc.if_else(pc.fill_null(has_fired, False), pa.scalar(None, timers.type), timers)

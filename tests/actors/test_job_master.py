@@ -81,7 +81,7 @@ def test_handling_an_effect_may_not_emit_further_events(
 
     cluster.submit(cluster.graph())
 
-    text = "an effect returns further events, and handles none itself"
+    text = "an effect has handled an event instead of returning it"
     assert text in caplog.text
 
 

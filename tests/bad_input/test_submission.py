@@ -72,7 +72,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         without_a_column,
         COPY,
         [],
-        rf"{REFUSED}FileSchemaError: {NUMBERS}\S+/in/b\.parquet .* it has no column 'at' \(expected timestamp\), but"
+        rf"{REFUSED}FileSchemaError: {NUMBERS}\S+/in/b\.parquet .* it has no column 'at' \(expected"
+        rf" timestamp\); its columns are"
         r" id;.*",
     ),
     "an output folder that is a file": (

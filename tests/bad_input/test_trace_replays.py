@@ -232,7 +232,7 @@ def test_a_trace_below_its_size_limit_is_complete_and_replays(flykka: Shell, tmp
     assert path.stat().st_size <= 30_000
     assert code == SAME
     assert "as recorded; 255 turns" in out
-    assert "turn 257 and all after it are not in it" in out
+    assert "turn 257 and all later turns are missing" in out
 
 
 def test_an_actor_missing_from_the_trace_cannot_be_replayed(flykka: Shell, tmp_path: Path) -> None:

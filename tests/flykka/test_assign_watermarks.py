@@ -84,7 +84,7 @@ def test_without_a_column_the_event_time_is_unchanged(spark: SparkSession) -> No
         (
             IN_ORDER.with_timestamp_column("at").with_watermark_alignment("bids", "1s"),
             ProgramError,
-            "with_watermark_alignment(...) delays reading, so it is only for the watermarks of sources",
+            "with_watermark_alignment(...) delays reading, so it applies to sources only",
         ),
         ("at", ProgramError, "a watermark strategy is one such as"),
     ],

@@ -99,7 +99,7 @@ def test_an_error_in_close_does_not_hide_the_first_error(spark: SparkSession) ->
     with pytest.raises(OSError, match="no open today") as raised:
         bids(spark).transform(Rates(fails_at="open close"))
 
-    assert raised.value.__notes__[0] == "flykka: and then its close() raised OSError: no close today"
+    assert raised.value.__notes__[0] == "flykka: afterwards its close() raised OSError: no close today"
 
 
 @spark_test

@@ -32,7 +32,7 @@ COLUMNS = "auction, bidder, price, channel, at"
         ),
         (
             FileSink.csv("/out").partition_by("price", "at", "PRICE"),
-            "csv /out: the output is to be partitioned by 'price' twice",
+            "csv /out: the partition columns of the output contain 'price' twice",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_batch_function_runs_in_one_subtask_whatever_the_environment_sets(spar
     sink = bids(spark).sink_to(ForeachBatchSink(lambda rows, checkpoint_id: None))
 
     assert sink.flow.operator.parallelism_limit == 1
-    with pytest.raises(ProgramError, match=r"the parallelism of foreach_batch .* is 1 at most, not 2"):
+    with pytest.raises(ProgramError, match=r"the parallelism of foreach_batch .* must be at most 1, not 2"):
         sink.set_parallelism(2)
 
 

@@ -54,7 +54,7 @@ def test_a_job_with_an_emptied_staged_file_fails_without_a_restart(
     job = env.execute_async("damaged")
 
     with pytest.raises(
-        JobExecutionError, match=r"StagedFileError: .*part-.*parquet is damaged: \d+ bytes were staged, and it has 0"
+        JobExecutionError, match=r"StagedFileError: .*part-.*parquet is damaged: \d+ bytes were staged, but it has 0"
     ):
         job.wait()
 

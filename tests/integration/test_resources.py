@@ -29,7 +29,7 @@ def test_a_job_runs_in_slots_of_the_requested_size(spark: SparkSession, few_file
     with StreamExecutionEnvironment.get_execution_environment(
         slots_per_task_manager=2, task_manager_cpu=2, task_manager_memory="1gb", managed_memory="2mb", record=str(trace)
     ) as env:
-        assert env.task_manager_budget == "2 cores, 1024 MiB of memory (2 managed, 102 network, 920 for the rest)"
+        assert env.task_manager_budget == "2 cores, 1024 MiB of memory (2 managed, 102 network, 920 other)"
         env.set_parallelism("auto").set_checkpoint_dir(str(tmp_path / "checkpoints"))
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
         sold = env.from_source(FileSource.parquet(str(few_files)).files_per_batch(1), watermarks, "sales")
@@ -56,5 +56,5 @@ def test_a_job_with_an_oversized_operator_is_refused_at_execution(
             sold.set_resources()
         sold.set_resources(cpu=3).sink_to(FileSink.parquet(str(tmp_path / "output"))).name("out")
 
-        with pytest.raises(InsufficientResourcesError, match="'sales', 'out' run as one task, which needs 3 cores"):
+        with pytest.raises(InsufficientResourcesError, match="'sales', 'out' run as one task that needs 3 cores"):
             env.execute()

@@ -38,7 +38,7 @@ LIMITS = {
     "none": 830,
     "is over": 10,
     "of which": 40,
-    "what is": 80,
+    "what is": 60,
 }
 """Limits for how often each habit of `scripts/prose.py` occurs. Lower a limit when its count has fallen; never raise a
 limit.

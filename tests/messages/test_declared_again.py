@@ -56,7 +56,7 @@ def test_an_instance_of_an_incompatible_older_declaration_is_refused(run_cell: R
 
     run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
 
-    with pytest.raises(DecodeError, match=r"declared_again_test.amount: currency: required, but missing"):
+    with pytest.raises(DecodeError, match=r"declared_again_test.amount: currency: the field is required, but missing"):
         decode(encode(before))
 
 

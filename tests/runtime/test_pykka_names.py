@@ -215,7 +215,11 @@ def test_a_handler_that_has_replied_may_return_a_value(system: SeededSystem) -> 
 
 def test_an_actor_that_overrides_pykkas_loop_is_refused() -> None:
     with pytest.raises(
-        TypeError, match=r"Late\.on_receive is Pykka's way: kernel actors handle messages in handle_message"
+        TypeError,
+        match=(
+            r"Late\.on_receive is a method of Pykka's actors: actors of this kernel implement"
+            r" handle_message"
+        ),
     ):
 
         class Late(Actor):

@@ -183,7 +183,7 @@ def test_a_trace_of_a_killed_process_is_read_to_its_last_block(tmp_path: Path) -
     ("data", "said"),
     [
         (b"", "the file is empty"),
-        (b"hello, this is a text and no trace at all", "is not a trace: its beginning is another one"),
+        (b"hello, this is a text and no trace at all", "is not a trace: it does not begin like one"),
         (b"\x05\x00\x00\x00", "cut off within the head"),
         (framed(b"no map"), "is not a trace"),
         (framed(msgpack.packb([1, 2])), "is not a trace"),

@@ -165,7 +165,7 @@ def test_the_end_of_a_job_does_not_wait_forever(impatient: Blocking, caplog: pyt
     with caplog.at_level(logging.WARNING):
         impatient.harness.end()
 
-    assert "job_source_0_0: job job is released while it still runs" in caplog.messages
+    assert "job_source_0_0 is still running while its job job is released" in caplog.messages
 
 
 def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:

@@ -77,7 +77,7 @@ def test_unfired_windows_are_merged_from_panes(spark: SparkSession, tmp_path: Pa
     assert sorted(windows) == [("a", 0, 7, 3), ("a", 1, 4, 1), ("b", 1, 16, 1)]
     assert sorted(panes) == [("a", 0, 3, 2), ("a", 1, 4, 1), ("b", 1, 16, 1)]
     assert sorted_rows(state.keys()) == [("a",), ("b",)]
-    with pytest.raises(SavedStateError, match=r"'uid' keeps state by window, not table\(\): windows\(\) gives it"):
+    with pytest.raises(SavedStateError, match=r"'uid' has state by window, not table\(\): windows\(\) returns it"):
         state.table()
 
 

@@ -381,7 +381,7 @@ class StreamTask:
         effects = [*end_effects, *timer_effects, *event_effects, *violation_effects]
         match stage.command:
             case ReadSplits():
-                assert self._source is not None, "only a source reads splits"
+                assert self._source is not None, "the task has no source, so it cannot read splits"
                 effects += self._source.on_read(stage.cost, took_ms)
             case ProcessBatch():
                 effects += self._inputs.processed(stage.channels) + self._idleness.read()

@@ -70,7 +70,7 @@ class BatchHolders(Generic[Content]):
         holder: str = IN_TRANSIT,
     ) -> None:
         """Add a batch with its first holder."""
-        assert batch_id not in self._entries, f"two batches are called {batch_id}"
+        assert batch_id not in self._entries, f"a batch named {batch_id} exists already"
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
     def claim(self, batch_id: BatchId, reader: str) -> Content:

@@ -147,7 +147,7 @@ class AttemptState:
 
     def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
         """Report the terminal state, with the accumulators, because the attempt has stopped all its work."""
-        assert self._end is not None, "the chain closed without a command"
+        assert self._end is not None, "the chain has closed without being asked to"
         if closed.failure is not None and not self._has_final_end:
             self._end = _End(state=S.FAILED, failure=closed.failure)
         self._move(self._end.state)
@@ -217,7 +217,7 @@ class TaskCancellation:
 
     def on_due(self, now: int) -> list[TaskEffect]:
         """Cancel again, or report the fatal error, because the attempt has not ended."""
-        assert self._begun_ms is not None, "a cancellation is due that has not begun"
+        assert self._begun_ms is not None, "no cancellation has begun"
         if self.timeout_ms and now - self._begun_ms >= self.timeout_ms:
             fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())
             return [Tell(to=Role.TASK_MANAGER, message=fatal)]

@@ -250,7 +250,7 @@ class AlignedReading:
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
-        assert self._alignment is not None, "a timer is started for an alignment alone"
+        assert self._alignment is not None, "the watermark of this source is not aligned"
         if self._has_ended:
             return []
         interval_ms = self._alignment.update_interval_ms
@@ -456,7 +456,7 @@ class WatermarksWithIdleness:
             self.is_idle = True
             return [*checked, *self._stages.emit_after(WatermarkStatus(idle=True))]
         next_ms = generator.next_change_ms(now_ms)
-        assert next_ms is not None, "an active task becomes idle, or its event time advances with the clock"
+        assert next_ms is not None, "the clock changes neither the idleness nor the event time of an active task"
         return [StartTimer(key="idle", delay_ms=next_ms, message=IdleDue()), *checked]
 
     def _start_timer(self) -> list[TaskEffect]:

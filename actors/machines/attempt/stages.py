@@ -116,7 +116,9 @@ class StageLine:
 
     def add(self, stage: Stage, now: int) -> None:
         """Append a stage. A snapshot may exceed the limit, because barriers must not wait for room."""
-        assert stage.command.stage == self.next_stage, f"stage {stage.command.stage} is not {self.next_stage}"
+        assert stage.command.stage == self.next_stage, (
+            f"the next stage must be {self.next_stage}, not {stage.command.stage}"
+        )
         stage.since_ms = now
         self.next_stage += 1
         self.in_flight += 1

@@ -108,7 +108,7 @@ class SubtaskCheckpointCoordinator:
     def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
         """Begin a checkpoint that the coordinator triggers at a source, or after the end of data."""
         if self._source is None and not self._stages.has_reached_end_of_data:
-            return [Ignore(reason="no source is triggered before the end of its data: it waits for barriers")]
+            return [Ignore(reason="the task is not a source and its inputs have not ended: it waits for barriers")]
         barrier = CheckpointBarrier(
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
         )
@@ -139,9 +139,9 @@ class SubtaskCheckpointCoordinator:
     def on_barrier_sent(self, stage: Stage, sync_ms: int, now: int) -> list[TaskEffect]:
         """Continue the checkpoint in the background, after the stage of the snapshot and its barrier."""
         barrier, checkpoint = stage.barrier, stage.checkpoint
-        assert barrier is not None, "a barrier is sent after every snapshot"
-        assert stage.watermark is not None, "a snapshot has the watermark of its task"
-        assert checkpoint is not None, "a snapshot is taken for a checkpoint"
+        assert barrier is not None, "the stage of a snapshot has no barrier"
+        assert stage.watermark is not None, "the stage of a snapshot has no watermark"
+        assert checkpoint is not None, "the stage of a snapshot has no checkpoint"
         checkpoint_id = checkpoint.checkpoint_id
         noted = self._on_noted(checkpoint, stage.watermark, sync_ms)
         if not self._stages.outputs.holds_barrier:

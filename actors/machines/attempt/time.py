@@ -64,7 +64,7 @@ class TaskEventTime:
 
     @property
     def generator(self) -> TimestampsAndWatermarks:
-        assert self._generator is not None, "the task makes no watermarks"
+        assert self._generator is not None, "the task generates no watermarks"
         return self._generator
 
     @property

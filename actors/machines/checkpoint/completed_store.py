@@ -137,7 +137,7 @@ class CompletedCheckpointStore:
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
         """Retain the checkpoint and return the checkpoints that it subsumes."""
-        assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} completes once"
+        assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} has completed already"
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
         subsumed, self._checkpoints = self._checkpoints[:too_many], self._checkpoints[too_many:]
@@ -216,7 +216,7 @@ class CompletedCheckpointStore:
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of another job, whose files must not be deleted here."""
-        assert not len(self), "a job starts from another job's checkpoint before it has one"
+        assert not len(self), "the job already has a checkpoint of its own"
         self._adopted = checkpoint.checkpoint_id
         if not is_savepoint(checkpoint):
             # A savepoint is never selected as the latest checkpoint, so it needs no note about the job.
@@ -274,7 +274,7 @@ class CompletedCheckpointStore:
         Independent of the retention, a stopped job retains its last checkpoint (`keep_latest`), and a job that was
         cancelled together with its checkpoints retains none (`keep_none`).
         """
-        assert self._closing is ClosingPhase.OPEN, "a store is closed once"
+        assert self._closing is ClosingPhase.OPEN, "the store is closed already"
         self._status = status
         self._keeps_latest = keep_latest
         self._keeps_none = keep_none
@@ -380,12 +380,12 @@ class CheckpointsCleaner:
 
     def add_last(self) -> None:
         """Count the deletion of the whole job, which runs when no other deletion does."""
-        assert not self, "a job is deleted when nothing else is"
+        assert not self, "another deletion is still running"
         self._under_way += 1
 
     def ended(self) -> Iterator[Dispose]:
         """Record the end of a deletion and begin the next one."""
-        assert self._under_way > 0, "a deletion ends once"
+        assert self._under_way > 0, "no deletion is running"
         self._under_way -= 1
         yield from self._begin()
 

@@ -124,7 +124,7 @@ class CheckpointPlanCalculator:
 
     def calculate(self) -> CheckpointPlan:
         """Return the plan of a checkpoint that begins now. `can_trigger` must hold."""
-        assert self.can_trigger, "a checkpoint is planned only when its tasks run"
+        assert self.can_trigger, "a checkpoint is planned although it cannot be triggered"
         tasks = self._tasks.values()
         running = [task for task in tasks if task.state is ExecutionState.RUNNING]
         return CheckpointPlan(
@@ -365,7 +365,7 @@ class PendingCheckpoints:
 
     def use_id(self, checkpoint_id: int) -> None:
         """Record an id that was drawn, or used by an earlier job. Ids only grow."""
-        assert checkpoint_id > self._last_id, f"{checkpoint_id} comes after {self._last_id}"
+        assert checkpoint_id > self._last_id, f"the checkpoint id {checkpoint_id} is not above {self._last_id}"
         self._last_id = checkpoint_id
 
     def skip_to(self, checkpoint_id: int) -> None:
@@ -373,7 +373,7 @@ class PendingCheckpoints:
         self._last_id = max(self._last_id, checkpoint_id)
 
     def add(self, pending: PendingCheckpoint) -> None:
-        assert pending.checkpoint_id == self._last_id, "a checkpoint begins with the id drawn last"
+        assert pending.checkpoint_id == self._last_id, "the id of a new checkpoint is not the id drawn last"
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:

@@ -283,7 +283,7 @@ class SavepointRequests:
         return [Ignore(reason=f"no requester waits for {request_id} any more")]
 
     def _refuse_stop(self, why: str) -> list[SavepointEffect]:
-        assert self._stop is not None, "only a stop can be refused"
+        assert self._stop is not None, "no stop was requested"
         discards = self._discard(self._stop.request_id)
         self._stop, self._left, self._stopped_with = None, None, None
         return [RefuseStop(why=why), *discards]

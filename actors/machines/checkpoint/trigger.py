@@ -193,7 +193,7 @@ class CheckpointTrigger:
             yield CheckpointFailuresExceeded(job_id=self._state.job.job_id, cause=error)
 
     def _drawn(self) -> CheckpointTriggerRequest:
-        assert self._drawing is not None, "an id comes only when it was asked for"
+        assert self._drawing is not None, "no checkpoint id was requested"
         self._in_hand = request = self._drawing
         self._drawing = None
         self._is_triggering = False

@@ -165,7 +165,7 @@ class GlobalAggregates:
             readers.pop(attempt, None)
 
     def check(self) -> None:
-        assert self._is_at_work or not self._waiting, "updates wait although no update is running"
+        assert self._is_at_work or not self._waiting, "updates are queued although no update is running"
 
     def _update_next(self) -> list[AggregateEffect]:
         if self._is_at_work or not self._waiting:
@@ -255,9 +255,9 @@ class OperatorCoordinatorHolder:
         for gateway in self._gateways:
             gateway.check()
         assert self._at_work is not None or not self._queue or not self._is_started, (
-            "calls wait although no call is running"
+            "calls are queued although no call is running"
         )
-        assert not self._is_stale or self._at_work is not None, "an answer is to be ignored, and no call is running"
+        assert not self._is_stale or self._at_work is not None, "a result is to be ignored although no call is running"
 
     # Events
 
@@ -454,5 +454,5 @@ class SubtaskGateway:
         return events
 
     def check(self) -> None:
-        assert self.closed_for or not self.held, "events wait for no barrier"
-        assert self.attempt_number is not None or not self.closed_for, "no attempt runs, and its barrier is awaited"
+        assert self.closed_for or not self.held, "events are held back although no barrier is expected"
+        assert self.attempt_number is not None or not self.closed_for, "a barrier is expected but no attempt runs"

@@ -154,7 +154,7 @@ class LocalBufferPool(Generic[Listener]):
 
     def give_back(self) -> Listener | None:
         """Take back a buffer. Returns the listener that now uses it, if any."""
-        assert self.used > 0, "a buffer came back twice"
+        assert self.used > 0, "a buffer was returned twice"
         self._provider.redistribute_buffers()
         if self.is_destroyed or self.held > self._size:
             self._return_to_provider(1)
@@ -202,7 +202,7 @@ class LocalBufferPool(Generic[Listener]):
     def check(self) -> None:
         assert 0 <= self._idle <= self.held
         assert self.is_destroyed or not self._idle or self.held <= self._size, (
-            "idle buffers beyond the size are returned"
+            "the pool retains idle buffers beyond its size"
         )
 
     def _offer_idle(self) -> Listener | None:

@@ -19,7 +19,7 @@ def channel_selector(
     ship_strategy: ShipStrategy, channels: int, *, first: int, draw: Callable[[int], int]
 ) -> ChannelSelector:
     """Return the selector of an output. A rebalance begins at channel `first`. `draw(n)` is random, from 0 to n - 1."""
-    assert channels > 0, "an output without a reader"
+    assert channels > 0, "the output has no reader"
     match ship_strategy:
         case ShipStrategy.FORWARD | ShipStrategy.GLOBAL:
             return lambda: range(1)
@@ -33,7 +33,9 @@ def channel_selector(
         case ShipStrategy.BROADCAST:
             return lambda: range(channels)
         case ShipStrategy.HASH:
-            assert channels == 1, "a batch is split by key group before it is sent"
+            assert channels == 1, (
+                "a HASH output must have one channel: its batches are split by key group when they are sent"
+            )
             return lambda: range(1)
         case _:
             assert_never(ship_strategy)

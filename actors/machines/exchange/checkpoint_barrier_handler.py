@@ -342,7 +342,7 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     def check(self) -> None:
         if (alignment := self._alignment) is not None:
-            assert alignment.missing, "an alignment without missing channels has ended"
+            assert alignment.missing, "no channel of the alignment is missing, but it has not ended"
             assert alignment.missing <= self._open
             assert not alignment.blocked & alignment.missing
             assert not (alignment.blocked and alignment.is_unaligned)
@@ -358,7 +358,9 @@ class BarrierAligner(CheckpointBarrierHandler):
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:
         actions, alignment = self._join(barrier, now_ms)
         if alignment is None or channel not in alignment.missing:
-            assert alignment is None or channel not in alignment.blocked, f"channel {channel} is blocked and was read"
+            assert alignment is None or channel not in alignment.blocked, (
+                f"channel {channel} was read although it is blocked"
+            )
             return actions
         alignment.missing.remove(channel)
         alignment.announced.discard(channel)

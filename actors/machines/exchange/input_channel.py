@@ -157,7 +157,7 @@ class InputChannel:
         """
         if self.state is ChannelState.CREATED and self.credits.unannounced:
             cause = SerializedThrowable(
-                type_name="IllegalStateError", message="a credit came before the subpartition was requested"
+                type_name="IllegalStateError", message="a credit arrived before the subpartition was requested"
             )
             return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
@@ -258,9 +258,9 @@ class InputChannel:
     def check(self) -> None:
         self.credits.check()
         batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, exchange.BatchRef)]
-        assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
+        assert len(batches) <= self.credits.in_use, "more batches are queued than credits are in use"
         assert not any(isinstance(queued.buffer, exchange.BatchRef) for queued in self.priority), (
-            "data overtakes nothing"
+            "a batch is queued among the priority events"
         )
         assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0

@@ -211,14 +211,14 @@ class InputGate:
     def on_backlog(self, announcement: exchange.BacklogAnnouncement) -> list[GateEffect]:
         channel = self._by_subpartition.get((announcement.partition_id, announcement.subpartition))
         if channel is None or not channel.is_open:
-            return [Ignore(reason="a backlog of a channel that is not open")]
+            return [Ignore(reason="the backlog is that of a channel that is not open")]
         channel.on_backlog(announcement.backlog)
         return self._announce([channel.credits])
 
     def on_error(self, response: exchange.ErrorResponse) -> list[GateEffect]:
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
-            return [Ignore(reason="an error of a channel that is not open")]
+            return [Ignore(reason="the error is that of a channel that is not open")]
         effect = channel.on_error(response)
         return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
@@ -294,10 +294,10 @@ class InputGate:
             assert (source in self._turns) == (bool(source.turns or source.priority_turns) and not is_held)
             assert (source in self._priority_turns) == (bool(source.priority_turns) and not is_held)
             in_use = sum(channel.credits.floating for channel in source.channels)
-            assert in_use == source.floating.used, "a floating credit is lost"
+            assert in_use == source.floating.used, "the channels do not use the counted number of floating credits"
             source.floating.check()
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
-            assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
+            assert not (starving and source.floating.free), "a credit is unused although a channel waits for one"
         queued = (entry.buffer for channel in self.channels for entry in channel.queue)
         assert self.waiting_bytes == sum(
             buffer.size_bytes for buffer in queued if isinstance(buffer, exchange.BatchRef)

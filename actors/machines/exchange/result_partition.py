@@ -103,14 +103,14 @@ class Subpartition:
         return len(self._queue)
 
     def add(self, buffer: Buffer) -> None:
-        assert not self.is_finished, f"{self}: an element after the end"
+        assert not self.is_finished, f"{self}: an element is added after the end"
         self._queue.append(buffer)
         self.backlog += isinstance(buffer, BatchRef)
         self.is_finished = isinstance(buffer, EndOfPartition)
 
     def add_priority(self, event: Event) -> tuple[BatchRef, ...]:
         """Queue an event before all elements without priority. Returns the batches that it overtakes."""
-        assert not self.is_finished, f"{self}: an element after the end"
+        assert not self.is_finished, f"{self}: an element is added after the end"
         self._queue.insert(self._priority_events, event)
         self._priority_events += 1
         return self._batches()
@@ -131,7 +131,7 @@ class Subpartition:
         return overtaken
 
     def request(self, consumer: Ref, credit: int) -> None:
-        assert self.consumer is None, f"{self} has one reader only"
+        assert self.consumer is None, f"{self} already has a reader"
         self.consumer = consumer
         self.credit = credit
 
@@ -141,8 +141,8 @@ class Subpartition:
         The next reader is sent `events` in place of all waiting elements. Barriers that are dropped belong to
         checkpoints that were abandoned with the reader, or will be when they time out.
         """
-        assert self._sent is not None, f"{self} has one reader only"
-        assert not self.is_consumed, f"{self}: its reader had everything"
+        assert self._sent is not None, f"{self} can have only one reader"
+        assert not self.is_consumed, f"{self}: its reader has received everything already"
         lost_batches = (*self._sent, *self._batches())
         is_finished = self.is_finished
         self._sent.clear()
@@ -194,9 +194,9 @@ class Subpartition:
         assert 0 <= self._priority_events <= len(self._queue)
         assert not self.is_consumed or not self._queue
         if self.consumer is not None and self._queue:
-            assert isinstance(self._queue[0], BatchRef), f"{self}: an event waits that could be sent"
-            assert not self.credit, f"{self}: a batch waits that could be sent"
-            assert self._told_backlog, f"{self}: the reader does not know what waits"
+            assert isinstance(self._queue[0], BatchRef), f"{self}: an event is queued although it could be sent"
+            assert not self.credit, f"{self}: a batch is queued although it could be sent"
+            assert self._told_backlog, f"{self}: the reader was not notified of the backlog"
 
     def _next(self) -> BufferResponse:
         buffer = self._queue.popleft()
@@ -312,8 +312,8 @@ class ResultPartition:
 
     def finished(self) -> FinishedPartition:
         """Return a blocking partition, which must be completely written, in its finished form."""
-        assert self.is_blocking, f"{self.descriptor.partition_id} does not outlive its task"
-        assert self.is_finished, f"{self.descriptor.partition_id} is not written wholly"
+        assert self.is_blocking, f"{self.descriptor.partition_id} is not a blocking partition"
+        assert self.is_finished, f"{self.descriptor.partition_id} is not written completely"
         return FinishedPartition(
             descriptor=self.descriptor, subpartitions=tuple(each.buffers for each in self.subpartitions)
         )
@@ -373,7 +373,7 @@ class ResultPartition:
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
         """Let an event overtake all batches. Returns the effects and the overtaken batches."""
-        assert not self.is_blocking, "nothing overtakes in a blocking partition"
+        assert not self.is_blocking, "no event can overtake batches in a blocking partition"
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
         for index in tuple(self._unconsumed):
@@ -485,15 +485,15 @@ class ResultPartition:
         if self.is_released:
             return partition_not_found(partition_id, index, "the partition is released")
         if reconnects and self.subpartitions[index].is_consumed:
-            return partition_not_found(partition_id, index, "its reader had everything")
+            return partition_not_found(partition_id, index, "its reader has received everything already")
         if not reconnects and self.subpartitions[index].consumer is not None:
-            text = "it was requested already, and has one reader only"
+            text = "it was requested already, and can have only one reader"
             return partition_error(partition_id, index, "SubpartitionAlreadyRequestedError", text)
         return None
 
 
 def unknown_subpartition(descriptor: ResultPartitionDescriptor, index: int) -> ErrorResponse:
-    text = f"the partition has {descriptor.subpartitions} subpartitions, but not the number {index}"
+    text = f"the partition has {descriptor.subpartitions} subpartitions, and none has the index {index}"
     return partition_error(descriptor.partition_id, index, "UnknownSubpartitionError", text)
 
 

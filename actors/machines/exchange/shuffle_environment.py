@@ -125,7 +125,7 @@ class NetworkBufferPool:
         owed = min(count, self._owed_exclusive)
         self._owed_exclusive -= owed
         self._free += count - owed
-        assert self._free <= self.total, "a network buffer came back twice"
+        assert self._free <= self.total, "a network buffer was returned twice"
 
     def redistribute_buffers(self) -> None:
         """Resize every pool to its share, if pools were created or destroyed."""

@@ -25,7 +25,7 @@ def merged(snapshots: Iterable[AccumulatorSnapshot]) -> AccumulatorResults:
             case AccumulatorSnapshot() if so_far.type is snapshot.type:
                 results[snapshot.name] = _sum(so_far, snapshot)
             case AccumulatorSnapshot():
-                reason = f"it is of kind {so_far.type} in one place and of kind {snapshot.type} in another"
+                reason = f"it is of kind {so_far.type} in one subtask and of kind {snapshot.type} in another"
                 results[snapshot.name] = FailedAccumulatorResult(name=snapshot.name, reason=reason)
             case FailedAccumulatorResult():
                 pass

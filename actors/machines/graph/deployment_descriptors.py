@@ -108,7 +108,7 @@ def _channel(
     producer: ExecutionVertex, reader: ExecutionVertex, edge: JobEdge, subpartition: int
 ) -> InputChannelDescriptor:
     execution = producer.execution
-    assert execution.slot is not None, f"{execution.attempt} is read from before it has a slot"
+    assert execution.slot is not None, f"{execution.attempt} is the input of a deployed task but has no slot"
     return InputChannelDescriptor(
         partition_id=partition_id(execution.attempt, edge.source_output),
         subpartition=subpartition,

@@ -67,7 +67,9 @@ class ExceptionHistory:
         assert len(self._entries) <= MAX_ENTRIES
         assert all(number == entry.number <= self._last_number for number, entry in self._entries.items())
         open_ones = [entry for entry in self._entries.values() if entry.outcome is FailureOutcome.UNDECIDED]
-        assert len(open_ones) <= 1, "two failures wait for a decision, and the second belongs to the first"
+        assert len(open_ones) <= 1, (
+            "two failures are undecided, although the second one should have been added to the first"
+        )
         assert all(number in self._entries for number in self._numbers.values())
 
     def take_new(self) -> list[NewFailure]:

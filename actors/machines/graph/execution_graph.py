@@ -148,7 +148,7 @@ class ExecutionGraph:
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
             assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
         if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            assert not self._failovers, f"the job is {self.status}, and tasks are to restart"
+            assert not self._failovers, f"the job is {self.status}, but some of its tasks are about to restart"
         if self.status is JobStatus.FINISHED:
             assert self._attempts.have_finished
 
@@ -161,7 +161,7 @@ class ExecutionGraph:
 
     def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
         if not any(map(self._tasks.waits_for_slot, event.attempts)):
-            return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
+            return [self._ignore(f"the lack of a slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
 
     # Reports about attempts
@@ -199,7 +199,7 @@ class ExecutionGraph:
     def _on_producer_state_requested(self, event: RequestPartitionProducerState) -> list[Effect]:
         consumer = self.execution(event.attempt)
         if consumer is None or consumer.is_terminal or consumer.slot is None:
-            return [self._ignore(f"a request of {event.attempt}, which has ended,")]
+            return [self._ignore(f"the partition request of {event.attempt}, which has ended,")]
         answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
         return [Tell(to=consumer.slot.task_manager, message=answer)]
 

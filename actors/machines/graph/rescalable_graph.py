@@ -61,7 +61,7 @@ class RescalableExecutionGraph(ExecutionGraph):
         if self._is_rescaling:
             self._tasks.check()
             assert self._target is not None, "the job is rescaled without a target"
-            assert self.live_attempts > 0, "the tasks have ended, and no new ones have begun"
+            assert self.live_attempts > 0, "the tasks have ended, but no new ones were started"
         else:
             super().check()
 
@@ -130,7 +130,7 @@ class RescalableExecutionGraph(ExecutionGraph):
 
     def _rebuild(self, now: int) -> list[Effect]:
         """Replace the tasks, which have all ended."""
-        assert self._target is not None, "the parallelism of the rescaled job is not known"
+        assert self._target is not None, "the rescaled job has no target parallelism"
         target, self._target = self._target, None
         self._numbers.record(self._tasks.subtasks())
         self.job_graph = with_parallelism(self.present_job_graph, target)

@@ -110,7 +110,9 @@ def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> Result
         case (_, int(output)):
             return partition_id_of(attempt, output)
         case unknown:
-            raise AssertionError(f"a result is named by its vertex and its output number, not {unknown!r}")
+            raise AssertionError(
+                f"the id of a result consists of a vertex and the number of an output, not {unknown!r}"
+            )
 
 
 class RegionPartitionReleaseStrategy(Generic[T]):

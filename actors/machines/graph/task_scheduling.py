@@ -101,7 +101,7 @@ class CurrentAttempts:
         self._in_state[ExecutionState.CREATED] += 1
 
     def reach_end_of_data(self, execution: Execution) -> None:
-        assert not execution.has_reached_end_of_data, f"{execution.attempt} has reported this before"
+        assert not execution.has_reached_end_of_data, f"{execution.attempt} has already reported the end of its data"
         execution.has_reached_end_of_data = True
         self._at_end_of_data += 1
 
@@ -349,12 +349,12 @@ class TaskScheduling:
         for execution in (subtask.execution for subtask in self.subtasks()):
             if execution.attempt in self._unacknowledged:
                 waits = execution.state in (ExecutionState.DEPLOYING, ExecutionState.CANCELING)
-                assert waits, f"{execution.attempt} is {execution.state}, and its deployment is not acknowledged"
+                assert waits, f"{execution.attempt} is {execution.state} although its deployment is not acknowledged"
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
             if execution.is_terminal:
                 assert task_of(execution) not in self._deployments, (
-                    f"{execution.attempt} has ended and is to be deployed"
+                    f"{execution.attempt} has ended but is to be deployed"
                 )
 
 

@@ -65,7 +65,9 @@ def recovers_approximately(job_graph: JobGraph) -> bool:
 def fixed_parallelism(job_graph: JobGraph) -> str | None:
     """Return the reason why the parallelism of a running job cannot change, or `None` if it can."""
     if recovers_approximately(job_graph):
-        return f"the job {job_graph.name!r} has approximate local recovery: continuing tasks expect the same readers"
+        return (
+            f"the job {job_graph.name!r} has approximate local recovery, so tasks that continue expect the same readers"
+        )
     for vertex in job_graph.vertices:
         if any(operator.has_coordinator for operator in vertex.operators):
             return (
@@ -89,7 +91,7 @@ def check_approximate(job_graph: JobGraph) -> None:
         f"its failover strategy is {job_graph.failover_strategy}, which restarts all tasks": (
             job_graph.failover_strategy is not FailoverStrategyKind.REGION
         ),
-        "some of its exchanges have it, and others do not": len(kinds) > 1,
+        "only some of its exchanges have approximate recovery": len(kinds) > 1,
     }
     for why, holds in refusals.items():
         if holds:

@@ -133,5 +133,5 @@ class IntervalSegments(Segments[Frame]):
 
 def _has_rows(reading: Reading[Frame]) -> bool:
     first_ms = reading.segment.first_ms if reading.from_ms is None else max(reading.from_ms, reading.segment.first_ms)
-    assert reading.until_ms is not None, "a reading of closed rows has an end"
+    assert reading.until_ms is not None, "the reading of closed rows has no end"
     return first_ms < reading.until_ms and first_ms <= reading.segment.last_ms

@@ -44,7 +44,7 @@ class CheckpointStatsTracker:
 
     def __init__(self, vertices: Mapping[JobVertexId, int], history_size: int = CHECKPOINT_HISTORY) -> None:
         if history_size < 0:
-            raise ValueError(f"a history holds 0 checkpoints or more, not {history_size}")
+            raise ValueError(f"the size of the checkpoint history must be 0 or more, not {history_size}")
         self._vertices = dict(vertices)
         self._history_size = history_size
         self.counts = CheckpointStatsCounts()

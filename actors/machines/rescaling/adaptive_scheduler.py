@@ -281,7 +281,7 @@ class AdaptiveScheduler:
         decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-            comment = f"the job has the parallelism already that {count.slots + count.coming} slots allow"
+            comment = f"the job already has the parallelism that {count.slots + count.coming} slots allow"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
         self._move(RescalePhase.CHECKPOINTING)
@@ -326,7 +326,7 @@ class AdaptiveScheduler:
 
     def _before(self) -> Mapping[JobVertexId, int]:
         under_way = self._timeline.under_way
-        assert under_way is not None, "only a rescale can be refused"
+        assert under_way is not None, "no rescale is under way that could be refused"
         return {
             each.vertex_id: each.pre_parallelism or self._parallelism[each.vertex_id] for each in under_way.vertices
         }

@@ -149,7 +149,7 @@ class ExponentialDelayRestartStrategy:
         if not 0 <= jitter_factor <= 1:
             raise ValueError(f"the jitter must be a share of the delay from 0 to 1, not {jitter_factor}")
         if max_same_failures is not None:
-            _at_least(max_same_failures, 1, "number of times that the same failure may come")
+            _at_least(max_same_failures, 1, "number of times that the same failure may occur")
         self.max_same_failures = max_same_failures
         self._multiplier = backoff_multiplier
         self._jitter = jitter_factor

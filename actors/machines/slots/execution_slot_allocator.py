@@ -181,7 +181,7 @@ class ExecutionSlotAllocator:
     def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
         shared = self.sharing.create(request.slot_sharing_group)
         for effect in self.pool.handle(slot_pool.SlotRequested(request_id=shared.request_id, held=free), now):
-            assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not simply taken: {effect}"
+            assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not assigned immediately: {effect}"
             self.sharing.resolve(shared, effect.slot)
         return self._join(shared, request, now)
 

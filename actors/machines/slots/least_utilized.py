@@ -104,10 +104,12 @@ class LeastUtilized:
     def check(self) -> None:
         for task_manager, candidate in self._candidates.items():
             free = sum(map(len, candidate.free.values()))
-            assert free + candidate.used == len(candidate.sizes), f"{task_manager}: slots are neither free nor used"
+            assert free + candidate.used == len(candidate.sizes), (
+                f"{task_manager}: the free and the used slots do not add up to all slots"
+            )
             for size, slots in candidate.free.items():
                 queued = (size, candidate.utilization) in candidate.queued
-                assert not slots or queued, f"the free slots of {task_manager} cannot come up"
+                assert not slots or queued, f"the free slots of {task_manager} are not queued"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
         """Return the heap entry of the least used TaskManager with a free slot of this size."""

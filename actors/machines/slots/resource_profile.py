@@ -100,7 +100,7 @@ class ResourceBudget:
 
     def give_back(self, size: ResourceSpec) -> None:
         self._taken = tuple(used - own for used, own in zip(self._taken, figures(size), strict=True))
-        assert min(self._taken) >= 0, "more was returned than was used"
+        assert min(self._taken) >= 0, "more resources were returned than were in use"
 
 
 def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: ResourceSpec) -> int:

@@ -198,9 +198,11 @@ class SlotManager:
                 assert slot.allocation_id is not None
                 assert self._allocated.get(slot.allocation_id) is slot, f"{slot} is not found by its allocation"
         assert all(slot.state is SlotState.ALLOCATED for slot in self._allocated.values())
-        assert not self._allocated.keys() & self._requests.keys(), "an allocation is fulfilled and still requested"
+        assert not self._allocated.keys() & self._requests.keys(), "an allocation that has its slot is still requested"
         for allocation_id, request in self._requests.items():
-            assert (request.slot_id is None) == (request in self._waiting), f"{request} waits and has a slot"
+            assert (request.slot_id is None) == (request in self._waiting), (
+                f"{request} must wait if and only if it has no slot"
+            )
             if request.slot_id is not None:
                 slot = self._slots[request.slot_id]
                 assert (slot.state, slot.allocation_id) == (SlotState.PENDING, allocation_id)

@@ -273,9 +273,9 @@ class SlotPool:
         self._for_anybody.check()
         requests = {pending.allocation_id: request_id for request_id, pending in self._pending.items()}
         assert requests == self._asked
-        assert not self._pending.keys() & self._assigned.keys(), "a request waits for a slot and has one"
+        assert not self._pending.keys() & self._assigned.keys(), "a request that has a slot is still pending"
         for pending in self._pending.values():
-            assert self.choose(pending.resources) is None, f"{pending} waits although a slot is free"
+            assert self.choose(pending.resources) is None, f"{pending} is waiting although a slot is free"
         for allocation_id, slot in self._slots.items():
             assert (allocation_id in self._free) == (slot.request_id is None)
             assert slot.request_id is None or self._assigned[slot.request_id] is slot
@@ -290,7 +290,7 @@ class SlotPool:
     def _on_requested(self, event: SlotRequested) -> list[SlotPoolEffect]:
         request_id = event.request_id
         if request_id in self._pending or request_id in self._assigned:
-            return [Ignore(reason=f"{request_id} was made before")]
+            return [Ignore(reason=f"the slot request {request_id} exists already")]
         if event.held is not None:
             return [self._assign(self._free[event.held], request_id)]
         self._asks += 1

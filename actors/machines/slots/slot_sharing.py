@@ -249,7 +249,7 @@ class SlotSharing:
         slots = list(self._by_request.values())
         assert sum(len(group.slots) for group in self._groups.values()) == len(slots)
         assert sorted(self._by_attempt) == sorted(attempt for shared in slots for attempt in shared.members)
-        assert all(shared.members for shared in slots), "an empty slot was not given back"
+        assert all(shared.members for shared in slots), "an empty shared slot was not returned"
         for shared in slots:
             vertices = [member.vertex_id for member in shared.members.values()]
             assert len(set(vertices)) == len(vertices), f"{shared.request_id} has a vertex twice"

@@ -243,17 +243,21 @@ class SlotTable:
         for slot in self._slots.values():
             assert (slot.state is TaskSlotState.FREE) == (slot.allocation_id is None) == (slot.job_id is None), slot
             assert not slot.tasks or slot.state in (TaskSlotState.ACTIVE, TaskSlotState.RELEASING), slot
-            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, f"{slot} has no tasks to wait for"
+            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, (
+                f"{slot} is RELEASING although it has no tasks"
+            )
             assert all(self._tasks[task] is slot for task in slot.tasks)
             if slot.allocation_id is not None:
                 assert self._allocations[slot.allocation_id] is slot
-            assert not (slot.is_dynamic and slot.state is TaskSlotState.FREE), f"{slot} was cut for no request"
+            assert not (slot.is_dynamic and slot.state is TaskSlotState.FREE), (
+                f"{slot} is dynamic but FREE: it belongs to no request"
+            )
         used = total_of(slot.size for slot in self._slots.values() if slot.state is not TaskSlotState.FREE)
         assert fits(used, self._budget.total), "slots exceed the total resources"
         assert len(self._tasks) == sum(len(slot.tasks) for slot in self._slots.values())
         assert all(slot.allocation_id == allocation_id for allocation_id, slot in self._allocations.items())
         for job in self._jobs.values():
-            assert not set(job.offered) & job.to_offer.keys(), "a slot is offered twice at a time"
+            assert not set(job.offered) & job.to_offer.keys(), "a slot that was offered is about to be offered again"
 
     def _on_allocate_slot(self, event: AllocateSlot) -> list[SlotTableEffect]:
         slot = self._slots.get(event.slot_id)
@@ -363,14 +367,14 @@ class SlotTable:
     def _on_job_disconnected(self, job_id: JobId) -> list[SlotTableEffect]:
         job = self._jobs.pop(job_id, None)
         if job is None:
-            return [Ignore(reason=f"{job_id} has nothing here")]
+            return [Ignore(reason=f"{job_id} has no slots here")]
         timer = [CancelTimer(key=_offer_timer(job_id))] if job.offered else []
         return [*timer, *(effect for slot in tuple(job.slots.values()) for effect in self._release(slot))]
 
     def _on_job_lost(self, job_id: JobId) -> list[SlotTableEffect]:
         job = self._jobs.get(job_id)
         if job is None:
-            return [Ignore(reason=f"{job_id} has nothing here")]
+            return [Ignore(reason=f"{job_id} has no slots here")]
         effects: list[SlotTableEffect] = [CancelTimer(key=_offer_timer(job_id))] if job.offered else []
         job.connected, job.offered = False, ()
         for allocation_id, slot in tuple(job.slots.items()):
@@ -392,7 +396,7 @@ class SlotTable:
             for allocation_id, slot in job.slots.items()
             if slot.state is TaskSlotState.ACTIVE and allocation_id not in event.allocations
         ]
-        reason = f"{self._id} does not know it"
+        reason = f"{self._id} does not know the slot"
         failures = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
         reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failures]
         return [*reports, *(effect for slot in unknown_there for effect in self._release(slot))]
@@ -403,7 +407,7 @@ class SlotTable:
     def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
         """Free the slot at once, or when its last task has ended."""
         if slot.state is TaskSlotState.RELEASING:
-            return [Ignore(reason=f"{slot.slot_id} is being given up")]
+            return [Ignore(reason=f"{slot.slot_id} is being released")]
         if not slot.tasks:
             return self._free(slot)
         slot.move(TaskSlotState.RELEASING)

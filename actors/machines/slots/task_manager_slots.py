@@ -192,7 +192,7 @@ class TaskManagerSlots:
                 self._free.release(task_manager, self._dynamic.unblock(task_manager))
                 continue
             free = self._free.next_on(task_manager, UNSPECIFIED)
-            assert free is not None, f"{task_manager} has fewer free slots than are open"
+            assert free is not None, f"{task_manager} has fewer free slots than counted"
             self._free.occupy(task_manager, free)
             self._dynamic.block(task_manager, free)
 
@@ -202,9 +202,11 @@ class TaskManagerSlots:
         assert sum(map(len, self._of.values())) == len(self._by_id)
         for slot in self._by_id.values():
             is_free = slot.state is SlotState.FREE
-            assert is_free == (slot.allocation_id is None), f"{slot} is free and held"
+            assert is_free == (slot.allocation_id is None), (
+                f"{slot} must have an allocation if and only if it is not free"
+            )
             if slot.is_dynamic:
-                assert not is_free, f"{slot} was cut for no request"
+                assert not is_free, f"{slot} is dynamic but free: it belongs to no request"
                 continue
             offered = self._free.is_free(slot.task_manager, slot.slot_id)
             assert offered == self.is_free(slot), f"{slot} is offered while it is held"

@@ -200,10 +200,10 @@ class TaskManagerTracker:
         return is_same and len(self._registered) > self._workers.configured
 
     def check(self) -> None:
-        assert not self._starting.keys() & self._registered.keys(), "a TaskManager is starting and registered"
+        assert not self._starting.keys() & self._registered.keys(), "a registered TaskManager counts as starting"
         assert self._idle_since_ms.keys() <= self._registered.keys(), "an idle TaskManager is not registered"
         for task_manager, instance in self._registered.items():
-            assert not self.is_gone(task_manager, instance), f"{task_manager} is given up and registered"
+            assert not self.is_gone(task_manager, instance), f"{task_manager} is registered although it was given up"
 
     def _pause(self) -> int:
         if self._failures == 0:

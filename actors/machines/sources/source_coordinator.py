@@ -165,10 +165,12 @@ class SourceCoordinator:
         for source in self._sources.values():
             source.enumerator.check()
             waits = source.discovery in (DiscoveryPhase.LATER, DiscoveryPhase.WHEN_FEW_ARE_LEFT)
-            assert not (waits and source.enumerator.discovery_finished), "a finished source waits for a discovery"
+            assert not (waits and source.enumerator.discovery_finished), (
+                "a discovery is planned although the source is finished"
+            )
             few = source.enumerator.has_few_splits
             waits_for_few = source.discovery is DiscoveryPhase.WHEN_FEW_ARE_LEFT
-            assert not (waits_for_few and few), "few splits are left, and no discovery is under way"
+            assert not (waits_for_few and few), "few splits are left, but no discovery is running"
 
     def _source_of(self, attempt: ExecutionAttemptId) -> _Source | None:
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._job_id)
@@ -399,11 +401,13 @@ class SplitEnumerator:
         waiting = [split.split_id for split in (*returned, *self._unassigned)]
         assert len(waiting) == len(set(waiting)), "a split would be assigned twice"
         ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
-        assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
-        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that has ended waits"
-        assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
+        assert sorted(self._turns) == ready, "the queue of readers does not consist of the ready ones"
+        assert not any(reader.wanted for reader in self._readers if reader.is_over), (
+            "a reader that has ended requests a split"
+        )
+        assert not (self._turns and self._unassigned), "a reader is waiting although there are unassigned splits"
         assert all(self._returned.values()), "an empty reservation is stored"
-        assert not self._turns.keys() & self._returned.keys(), "a reader waits although splits are reserved for it"
+        assert not self._turns.keys() & self._returned.keys(), "a reader is waiting although splits are reserved for it"
         self._assigned.check()
 
     def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
@@ -536,7 +540,9 @@ def _decode(data: bytes) -> SplitEnumeratorState:
         raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
     if state.assigned and not state.position:
         # A restart of such a source would read everything twice.
-        raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
+        raise DecodeError(
+            "the state of the split enumerator lists its splits: it was written before flykka stored positions"
+        )
     return state
 
 

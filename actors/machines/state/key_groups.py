@@ -28,7 +28,7 @@ def key_group_of(key_hash: int, max_parallelism: int) -> int:
 
 
 def owner(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    assert 0 <= key_group < max_parallelism, f"key group {key_group} of {max_parallelism}"
+    assert 0 <= key_group < max_parallelism, f"key group {key_group} is not from 0 to {max_parallelism - 1}"
     return key_group * parallelism // max_parallelism
 
 

@@ -53,7 +53,7 @@ class StatePart:
 
     def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:
         """Return the part without the rows of some handles. The part must contain only rows of the subtask."""
-        assert self.written is not None, "rows of others are filtered when they are read"
+        assert self.written is not None, "the state is not written, so its handles cannot be replaced"
         remaining = tuple(handle for handle in self.written.handles if handle not in handles)
         return replace(
             self,

@@ -166,7 +166,7 @@ class Segments(Generic[Frame]):
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
         """Mark the segments as being merged until `replace_merged` is called. Only one merge runs at a time."""
-        assert not self._merging, "one merge runs at a time"
+        assert not self._merging, "another merge is running"
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
@@ -184,7 +184,7 @@ class Segments(Generic[Frame]):
         old_ids, self._merging = {segment.batch_id for segment in old}, frozenset()
         self._live = [segment for segment in self._live if segment.batch_id not in old_ids]
         live_places = {segment.written for segment in self._live} - {None}
-        assert not any(segment.written in live_places for segment in old), "a handle was merged in part"
+        assert not any(segment.written in live_places for segment in old), "a state handle was merged only partially"
         if merged is not None:
             self._live.append(merged)
 

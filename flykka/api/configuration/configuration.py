@@ -97,10 +97,10 @@ def conflict(values: Values, format_name: Callable[[str], str] = str) -> str | N
     """Describe a contradiction between values, or return None. `format_name` formats option names."""
     starts = [format_name(name) for name in _PLACES if name in values and values[name] is not False]
     if len(starts) > 1:
-        return f"a job starts from one place: give {starts[0]} or {starts[1]}, not both"
+        return f"a job can start from one checkpoint only: give {starts[0]} or {starts[1]}, not both"
     if "ring" in values and "max_bytes" in values:
         ring, max_bytes = format_name("ring"), format_name("max_bytes")
-        return f"{ring} bounds a recording already: give {ring} or {max_bytes}, not both"
+        return f"{ring} already limits the recording: give {ring} or {max_bytes}, not both"
     return None
 
 

@@ -25,8 +25,8 @@ class OptionGroup(StrEnum):
     JOBS = "the jobs"
     FUNCTIONS = "files and parameters of functions"
     CHECKPOINTS = "checkpoints and savepoints"
-    START = "where jobs start"
-    RECORDING = "looking inside"
+    START = "start of jobs"
+    RECORDING = "recordings"
     REST = "the web page and the REST interface (the extra `web`)"
     REPORTING = "reporting"
 

@@ -178,7 +178,7 @@ def stated(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _checked_choice(value: Any, allowed: Iterable[str]) -> str:
     normalized = _normalized(value) if isinstance(value, str) else ""
     if normalized not in allowed:
-        raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
+        raise ValueError(f"{value!r} is not one of {', '.join(allowed)}")
     return normalized
 
 

@@ -426,7 +426,7 @@ class DataStream(Stream, OperatorSettings):
         check_tag("get_side_output", tag)
         if self.flow.side_outputs is None:
             raise ProgramError(
-                f"{self.flow} has no side outputs: functions have, by process(...), and windows, by"
+                f"{self.flow} has no side outputs: use a function with process(...), or a window with"
                 " .window(...).side_output_late_data(tag) before .aggregate(...)"
             )
         return SideOutputDataStream(self.flow.emitted(*self.flow.side_outputs.add_reader(self.flow.program, tag)))
@@ -651,7 +651,7 @@ class SideOutputDataStream(DataStream):
 
     def _setting_of_operator(self, what: str) -> ProgramError:
         windows = self.flow.operator.inputs[0].source
-        return ProgramError(f"the {what} of {self.flow.operator} is that of {windows}, in whose tasks it runs")
+        return ProgramError(f"{self.flow.operator} runs in the tasks of {windows}, so set the {what} there")
 
 
 class CachedDataStream(DataStream):

@@ -62,19 +62,19 @@ class Dataflow:
         """
         if len(self.inputs) > 1:
             raise ProgramError(
-                f"{self} is not an operator, so nothing can be set on it: set it on the united streams, or on the"
-                " readers of the union"
+                f"{self} is not an operator and has no settings: set them on the united streams, or on the readers"
+                " of the union"
             )
         strategy = self.inputs[0].ship_strategy
         if strategy is not None:
             raise ProgramError(
-                f"{self} is partitioned already, so nothing can be set on it: set it before {strategy.lower()}, or on"
+                f"{self} is partitioned already and has no settings: set them before {strategy.lower()}, or on"
                 " the readers of the stream"
             )
         operator = self.inputs[0].source
         if isinstance(operator.code, CacheCode):
             raise ProgramError(
-                f"{operator.name!r} is read by several jobs, so nothing can be set on it: set it before cache(), or on"
+                f"{operator.name!r} is read by several jobs and has no settings: set them before cache(), or on"
                 " the readers of the stream"
             )
         return operator

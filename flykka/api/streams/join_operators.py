@@ -78,7 +78,8 @@ def check_append_only(what: str, flow: Dataflow) -> None:
     """Raise `StreamTypeError` if the rows are upserts."""
     if flow.type.changelog != APPEND_ONLY:
         raise StreamTypeError(
-            f"{what}: the rows of {flow} are {flow.type.changelog}, and results of a row that changes would stay"
+            f"{what}: the rows of {flow} are {flow.type.changelog}, but the join would keep results of rows"
+            " that have changed"
         )
 
 
@@ -305,7 +306,7 @@ def _check_columns(what: str, columns: tuple[Column | str, ...]) -> None:
 def _timed_rows(
     flow: Dataflow, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
 ) -> JoinedRows:
-    assert flow.type.event_time is not None, "streams without event time are refused earlier"
+    assert flow.type.event_time is not None, "the stream has no event time"
     return JoinedRows(
         prototype=flow.type.prototype,
         keys=flow.keys,

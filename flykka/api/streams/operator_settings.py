@@ -52,7 +52,7 @@ class OperatorSettings:
         operator = self.flow.operator
         number, limit = parallelism_or_auto(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
         if limit is not None and limit < number != PARALLELISM_AUTO_MAX:
-            raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {number}")
+            raise ProgramError(f"the parallelism of {operator} must be at most {limit}, not {number}")
         operator.parallelism = number
         return self
 

@@ -299,8 +299,8 @@ def assign_timestamps_and_watermarks(flow: Dataflow, strategy: WatermarkStrategy
     event_time = _event_time_of(flow, checked_strategy(strategy))
     if strategy.alignment is not None:
         raise ProgramError(
-            "with_watermark_alignment(...) delays reading, so it is only for the watermarks of sources: give"
-            " from_source(...) the strategy"
+            "with_watermark_alignment(...) delays reading, so it applies to sources only: pass the strategy to"
+            " from_source(...)"
         )
     name = f"assign_timestamps_and_watermarks({event_time or 'none'})"
     code = TimestampsAndWatermarksCode(
@@ -335,7 +335,7 @@ def cache(flow: Dataflow) -> Dataflow:
     """
     if flow.type.changelog != APPEND_ONLY:
         raise ProgramError(
-            f"cache() after {flow} would lose the order of rows, but here a row replaces an earlier one"
+            f"cache() after {flow} would lose the order of rows, but a row of this stream replaces an earlier one"
             f" ({flow.type.changelog}): cache an earlier stream"
         )
     row_type, program = replace(flow.type, prototype=as_stored(flow.type.prototype)), flow.program
@@ -358,16 +358,16 @@ def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
         isinstance(code, TransformCode) and isinstance(code.function, RichFunction)
     ):
         raise ProgramError(
-            f"{what}: it has no function that could read the variable; process(...) has, window functions, and"
-            " transform(...) of a RichFunction"
+            f"{what}: it has no function that could read the variable; use process(...), a window function, or"
+            " transform(...) with a RichFunction"
         )
     check_one_program(what, flow.program, variable.program)
     if any(read.broadcast_variable == name for read in operator.inputs):
-        raise ProgramError(f"{what}: it has a broadcast variable of this name")
+        raise ProgramError(f"{what}: the operator already has a broadcast variable of this name")
     before = leading_to(variable.inputs)
     if operator in before:
         raise ProgramError(
-            f"{what}: the broadcast variable is computed from rows of the operator itself, which waits for its end"
+            f"{what}: the operator would wait for a broadcast variable that is computed from its own rows"
         )
     for source in filter(is_unbounded, before):
         raise ProgramError(

@@ -140,7 +140,7 @@ class Program:
         """
         if not self._is_submitted:
             return self
-        self._ended = "refused, and another one was started"
+        self._ended = "refused, and another one has been started"
         return self._notify_followers(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:

@@ -131,6 +131,6 @@ class FunctionOutputs(SideOutputs):
             output = SideOutput(tag=tag.id, column=f"__side_{len(self._read)}", columns=prototype.schema)
             there = self._read[tag.id] = _Read(output, self._main.of_rows(prototype))
             code = self.operator.code
-            assert isinstance(code, ProcessCode), "only functions write side outputs"
+            assert isinstance(code, ProcessCode), "the operator has no function that could write side outputs"
             self.operator.code = replace(code, side=(*code.side, output))
         return tag.id, there.row_type

@@ -120,10 +120,10 @@ class WatermarkStrategy:
             ProgramError: the group has no name, or the strategy has no watermarks.
         """
         if not isinstance(group, str) or not group:
-            raise ProgramError(f"the sources of a group are aligned by its name, such as 'orders', not {group!r}")
+            raise ProgramError(f"the group of aligned sources must be a name such as 'orders', not {group!r}")
         if self.delay_ms is None:
             raise ProgramError(
-                "with_watermark_alignment(...) compares watermarks, and no_watermarks() has none: take"
+                "with_watermark_alignment(...) compares watermarks, but no_watermarks() has none: use"
                 " for_bounded_out_of_orderness(...) or for_monotonous_timestamps()"
             )
         alignment = WatermarkAlignment(

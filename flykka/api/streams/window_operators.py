@@ -166,7 +166,7 @@ def apply_to_windows(flow: Dataflow, settings: WindowSettings, function: BatchFu
 def _add_windows(
     flow: Dataflow, windows: PeriodicEventTimeWindows, settings: WindowSettings, name: str, plan: AggregatePlan
 ) -> Transformation:
-    assert flow.type.event_time is not None, "without event time there are no windows of it"
+    assert flow.type.event_time is not None, "the stream has no event time"
     code = WindowCode(
         keys=flow.keys,
         windows=windows,
@@ -188,8 +188,8 @@ def _add_sessions(
             " expressions of these: for others give aggregate(...) an AggregateFunction, or use process(function,"
             " output)"
         )
-    assert flow.type.event_time is not None, "without event time there are no windows of it"
-    assert windows.gap_ms is not None, "gaps computed by a function are refused earlier"
+    assert flow.type.event_time is not None, "the stream has no event time"
+    assert windows.gap_ms is not None, "the gap of the sessions is not fixed"
     if not flow.keys:
         plan = replace(plan, key_names=())  # The results have no column for the implicit key.
     return add_aggregates(

@@ -199,7 +199,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         if (window_function is None) != (output is None):
             raise ProgramError(
                 f"reduce after {self._flow} takes a window function together with its output, such as"
-                " 'city string, amount double': without both it gives rows of the columns of the stream"
+                " 'city string, amount double': without both the results have the columns of the stream"
             )
         if output is not None:
             self._check_window_function("reduce", window_function)

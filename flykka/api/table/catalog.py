@@ -76,7 +76,7 @@ class Catalog:
         entry = self._entries[name.lower()]
         if entry.plan is not None and not (entry.stream is not None and _is_there(entry.stream, program)):
             entry.stream = entry.plan()
-        assert entry.stream is not None, "a view without a plan is a stream"
+        assert entry.stream is not None, "the view has neither a plan nor a stream"
         return entry.stream
 
 

@@ -60,7 +60,7 @@ def normalized(stream: DataStream) -> DataStream:
     Corresponds to Flink's ChangelogNormalize. The row kind is the last column, named by `kind_column`.
     """
     changelog, kind = stream.changelog, kind_column(stream)
-    assert changelog.keys is not None, "append-only rows are never retracted"
+    assert changelog.keys is not None, "the rows are append-only and cannot be retracted"
     columns = columns_of_rows(stream)
     normalize = NormalizeChanges(
         keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind

@@ -91,7 +91,7 @@ def _is_without_keys(code: ChangesCode) -> bool:
 def _cost(code: ChangesCode) -> str:
     """Describe why an operator without keys, which runs in one subtask, is costly."""
     if _is_join(code):
-        return "has no equality of both sides: each change meets all rows of the other side"
+        return "has no equality condition: each changed row is compared with all rows of the other side"
     return "has no keys: each batch computes its results from all current rows"
 
 
@@ -110,7 +110,7 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
         case TemporalJoinCode():
             return (
                 "the rows of the left side until the watermark reaches their time",
-                "the versions of the right side until the watermark reaches the next one of their key, the last one"
+                "the versions of the right side until the watermark reaches the next version of the key, the latest one"
                 f" {_FOR_EVER}",
             )
     kept = _of_keys(code)

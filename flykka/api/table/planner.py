@@ -51,7 +51,7 @@ def joined_with_table(
     The side without a stream is None; `tables` are the common table expressions that the table side may read.
     """
     relation, place = (left, 0) if right is None else (right, 1)
-    assert relation is not None, "one side reads a stream"
+    assert relation is not None, "neither side reads a stream"
     if relation.is_changing:
         is_unique = node.join_type in ("LEFT SEMI", "LEFT ANTI")
         relation = with_weights(relation, node.children[place], is_unique=is_unique)
@@ -159,7 +159,7 @@ class Planner:
 
     def _below(self, node: PlanNode) -> Relation:
         relation = self._relation(node)
-        assert relation is not None, "a node that reads a stream has a child that does"
+        assert relation is not None, "the node reads a stream, but none of its children does"
         return relation
 
     def _planned(self, node: PlanNode) -> Relation:

@@ -86,7 +86,7 @@ class RetractingAggregates:
             (kind,) = distinct([ROW_KIND], taken=(*self._taken, *(each.argument for each in self._retracted)))
             arguments.append(kind_of_weight(changelog.weight).alias(kind))
             return with_changelog(self._rows.stream.select(*arguments).name("arguments"), Changelog(row_kind=kind))
-        assert changelog.keys is not None, "the rows change"
+        assert changelog.keys is not None, "the rows do not change"
         ids = [named(key).alias(name) for key, name in zip(changelog.keys, self._ids, strict=True)]
         kinds = [] if changelog.row_kind is None else [named(changelog.row_kind)]
         stream = self._rows.stream.select(*ids, *arguments, *kinds).name("arguments")
@@ -115,5 +115,5 @@ class RetractingAggregates:
 
 def _kind(changes: DataStream) -> str:
     kind = changes.changelog.row_kind
-    assert kind is not None, "changes have row kinds"
+    assert kind is not None, "the changes have no row kind"
     return kind

@@ -223,7 +223,7 @@ class Statements:
                 stored = self._stored(statement.parsed, insert, table, analyzed)
                 stream = self._planner(streams, statement).result(stored)
                 _check_changelog(table, stream)
-                assert table.sink is not None, "it was checked"
+                assert table.sink is not None, "the table has no sink"
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
                 written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
                 return stream
@@ -334,7 +334,7 @@ def _placed(position: Position | None) -> Iterator[None]:
 def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
     """Raise `RefusedError` if the table cannot store the changes of the rows, for example if it only appends."""
     keys, sink = stream.changelog.keys, table.sink
-    assert sink is not None, "it was checked"
+    assert sink is not None, "the table has no sink"
     if stream.changelog == APPEND_ONLY or sink.shows:
         return
     if keys is None:

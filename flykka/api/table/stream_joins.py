@@ -214,7 +214,7 @@ class _Join:
         A window join uses one millisecond less, so that unmatched rows are emitted before they would be late.
         """
         event_time = self._sides[side].stream.flow.type.event_time
-        assert event_time is not None, "the condition bounds event times"
+        assert event_time is not None, "the condition bounds event times, but a side has none"
         if not self._condition.is_of_windows:
             return event_time
         return EventTime(column=event_time.column, offset_ms=event_time.offset_ms - 1)

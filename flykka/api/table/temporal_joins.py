@@ -232,7 +232,7 @@ class _TemporalJoin:
 
     def _event_time(self, side: Side) -> EventTime:
         event_time = self._sides[side].stream.flow.type.event_time
-        assert event_time is not None, "it was checked"
+        assert event_time is not None, "the left stream has no event time"
         return event_time
 
     def _column(self, column: int) -> Column:

@@ -59,7 +59,7 @@ def without_number(relation: Relation, column: int) -> Rows:
     """Return only the rows with number 1; the row number remains a column, but is no longer a key."""
     rows = relation.settled(carries_keys=True)
     log, number = rows.stream.changelog, rows.roles[column]
-    assert isinstance(number, IsNumber), "the condition bounds a row number"
+    assert isinstance(number, IsNumber), "the bounded column is not a row number"
     keys = tuple(key for key in log.keys or () if key != number.name)
     roles = {**rows.roles, column: replace(number, limit=1)}
     return replace(rows, stream=with_changelog(rows.stream, replace(log, keys=keys)), roles=roles)
@@ -85,7 +85,7 @@ def _window(partition: Expression, rows: Rows | Relation) -> IsWindow | None:
 
 def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Relation:
     if window.panes is None:
-        raise RefusedError("first rows of sessions cannot run: sessions have no common ends", node.position)
+        raise RefusedError("the first rows of sessions cannot be computed: sessions have no common ends", node.position)
     number, _ = _numbered(node)
     columns = rows.columns
     others = tuple(each for each in node.part("partitionSpec") if _window(each, rows) is None)

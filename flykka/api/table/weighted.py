@@ -62,7 +62,7 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
 def upserts(rows: Rows) -> DataStream:
     """Convert weighted rows with keys to upserts and deletes."""
     keys = rows.stream.changelog.keys
-    assert keys is not None, "the rows have keys"
+    assert keys is not None, "the rows have no keys"
     (kind,) = distinct([ROW_KIND], taken=rows.called)
     newest = partial(upserts_of_changes, columns=rows.called, keys=keys, kind=kind)
     stream = rows.stream.transform(newest, per_batch=True).name(label("upserts by", keys or ("all",)))

@@ -112,7 +112,7 @@ def _periodic(start: Expression, end: Expression, window: Expression) -> Periodi
 
 def _ms(micros: int, window: Expression) -> int:
     if micros % MICROS_PER_MS:
-        raise RefusedError("windows are cut by whole milliseconds", window.position)
+        raise RefusedError("the bounds of windows must be whole milliseconds", window.position)
     return in_ms(micros)
 
 

@@ -96,7 +96,7 @@ def _show(
     for problem in compared.problems:
         output.print(Text(f"- {problem}"), soft_wrap=True)
     for setting in compared.settings:
-        output.print(Text(f"- {setting}: results of before and after are mixed"), soft_wrap=True)
+        output.print(Text(f"- {setting}: the job would mix results of both settings"), soft_wrap=True)
     outcome = "cannot start" if compared.problems else "can start"
     counts = ((len(compared.operators_with(match)), match) for match in OperatorMatch)
     summary = ", ".join(f"{count} {match}" for count, match in counts if count)

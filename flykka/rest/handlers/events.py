@@ -87,7 +87,7 @@ class EventHandlers:
         self._open += 1
         try:
             if self._open > STREAMS:
-                raise RestError(503, f"{STREAMS} streams are open, and no more are allowed")
+                raise RestError(503, f"{STREAMS} event streams are open, which is the limit")
             first = await run_in_threadpool(ask)
         except BaseException:
             self._ended()

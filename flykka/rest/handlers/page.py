@@ -78,7 +78,7 @@ class PageHandlers:
             raise RestError(404, f"vertex {vertex_id} of job {job_id} has no subtask {subtask}")
         work = self._last_work(job_id, vertex_id, subtask)
         if work is None:
-            raise RestError(404, f"the work of subtask {subtask} is unknown: its job has ended")
+            raise RestError(404, f"the stages of subtask {subtask} are unknown: its job has ended")
         return attempt_work(work, self._now_ms())
 
 

@@ -109,7 +109,7 @@ class Recording:
                 return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)
             except TraceSelectionError as missing:
                 reason = str(missing).removeprefix(f"{path}: ")
-                raise RestError(404, f"it is not recorded: {reason}") from None
+                raise RestError(404, f"the story is not recorded: {reason}") from None
 
     @contextmanager
     def _trace_file(self) -> Iterator[Path]:

@@ -70,7 +70,7 @@ class RescaleHandlers:
         for rescale in self._rescales(query).rescales:
             if rescale.rescale_id == rescale_id:
                 return rescale_details(rescale)
-        raise RestError(404, f"rescale {rescale_id} of job {query.job_id} is no longer kept")
+        raise RestError(404, f"rescale {rescale_id} of job {query.job_id} is no longer in the history")
 
     def _rescales(self, query: Query) -> RescalesSnapshot:
         return self._gateway.rescales(query.job_id)

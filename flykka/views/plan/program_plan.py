@@ -88,7 +88,7 @@ class Wiring(Value):
         if not self.reads:
             return "each subtask reads all"
         if all(producers == (consumer,) for consumer, producers in enumerate(self.reads)):
-            return "each subtask reads the one of its number"
+            return "each subtask reads the subtask with the same number"
         reads = [f"{consumer} reads {_span(producers)}" for consumer, producers in enumerate(self.reads[:_SHOWN], 1)]
         return ", ".join(reads) + (", ..." if len(self.reads) > _SHOWN else "")
 
@@ -179,7 +179,7 @@ def _job(job_graph: JobGraph) -> PlanGraph:
     return PlanGraph(
         title="Job graph",
         summary=f"{vertices}: operators in one box run as one task;"
-        " up to: the most subtasks that it can be scaled to, its key groups",
+        " up to: the maximum parallelism, its number of key groups",
         nodes=tuple(_vertex(vertex) for vertex in job_graph.vertices),
         edges=tuple(
             PlanEdge(source=edge.source, target=vertex.vertex_id, label=_exchanged(edge))

@@ -76,7 +76,7 @@ def _number(item: Any, least: int = 0) -> int:
 
 def _plain(item: Any, types: frozenset[type]) -> Any:
     if type(item) not in types:
-        raise TypeError(f"a {type(item).__name__} is not allowed in this place")
+        raise TypeError(f"a {type(item).__name__} is not allowed here")
     return item
 
 
@@ -101,7 +101,7 @@ class Chunk:
         refs, self.values, self._others, columns = unpacked
         self.refs = [recorded_ref(path, incarnation) for path, incarnation in refs]
         if not set(map(type, self.values)) <= _FORMS:
-            raise TypeError("a message in it is neither bytes nor a text")
+            raise TypeError("one of its messages is neither bytes nor text")
         self._columns = self._checked(columns) if columns else ()
         self._decoding = decoding
         self._place = place
@@ -124,12 +124,12 @@ class Chunk:
         ):
             types = set(map(type, column))
             if not types <= allowed:
-                raise TypeError("a turn in it has a part that must be a number and is not")
+                raise TypeError("one of its turns has a part that must be a number but is not")
             present = column if len(types) == 1 else [each for each in column if each is not None]
             if int in types and not (least <= min(present) and max(present) <= most):
-                raise ValueError("a number of a turn in it is out of its range")
+                raise ValueError("a number in one of its turns is out of range")
         if not set(map(type, effects)) <= _LISTS:
-            raise TypeError("the effects of a turn in it are not a list")
+            raise TypeError("the effects of one of its turns are not a list")
         return numbers, now, recipients, senders, causes, kinds, messages, effects, failures, digests
 
     def __iter__(self) -> Iterator[Record]:

@@ -145,7 +145,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
     """Return the fields of the first frame. Raises `TraceError` unless it is the header of a trace readable here."""
     if not isinstance(first, Frame):
         if first is not None and not _begins_as_one(path):
-            raise TraceError(f"{path} is not a trace: its beginning is another one")
+            raise TraceError(f"{path} is not a trace: it does not begin like one")
         why = "the file is empty" if first is None else first.reason
         raise TraceError(
             f"{path} has no complete header ({why}): it is not a trace, or a crash interrupted its creation"

@@ -91,7 +91,7 @@ class TraceRecorder(Recorder):
     def open(self, *, system: str, seed: int) -> None:
         """Create the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
         if self._opened or self._closed:
-            raise RuntimeError(f"the recorder of {self.path} has a system already")
+            raise RuntimeError(f"the recorder of {self.path} already records a system")
         self._blocks.open(system, seed)
         self._opened = True
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)

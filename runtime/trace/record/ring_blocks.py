@@ -119,7 +119,7 @@ class RingBlocks:
 
     def write(self, path: Path) -> None:
         """Write the retained records as a trace. Raises `OSError`."""
-        assert self._origin is not None, "a system has started"
+        assert self._origin is not None, "no system has started"
         self.write_waiting()
         with self._lock:
             generations = [(number, self._generations[number]) for number in self._retained()]

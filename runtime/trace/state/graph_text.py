@@ -20,9 +20,9 @@ def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
     nodes, items = unpack(graph, unicode_errors="surrogatepass", strict_map_key=False)
     for kind, _ in nodes:
         if type(kind) is not str:
-            raise TypeError(f"a node of a graph has the kind {kind!r}")
+            raise TypeError(f"the kind of a graph node must be a text, not {kind!r}")
     if type(items) is not list:
-        raise TypeError("a graph has no items")
+        raise TypeError("the items of a graph are missing")
     return nodes, items
 
 

@@ -67,7 +67,7 @@ def pack_props(props: Props) -> bytes | None:
         packed = GraphWriter(None).pack(props)
     except Exception:
         # Raised by msgpack's limits, or by code that an argument runs when it is described.
-        logger.debug("no graph can be made of %r", props, exc_info=True)
+        logger.debug("%r cannot be described as a graph", props, exc_info=True)
         return None
     return packed if len(packed) <= MAX_PROPS_BYTES else None
 

@@ -54,7 +54,7 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
     for path, incarnation, parent, actor, props, state, reason in unpack(packed):
         texts, graphs = (actor, "" if reason is None else reason), (props or b"", state or b"")
         if not all(type(each) is str for each in texts) or not all(type(each) is bytes for each in graphs):
-            raise TypeError(f"the snapshot of {path!r} has parts of other types")
+            raise TypeError(f"the snapshot of {path!r} has parts of unexpected types")
         snapshots.append(
             Snapshot(
                 ref=recorded_ref(path, incarnation),

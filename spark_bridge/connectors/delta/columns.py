@@ -137,7 +137,7 @@ def partition_mismatch(rows: StructType, partition_by: Sequence[str]) -> str | N
         if field.name in partition_by and not isinstance(field.dataType, _NAME_FOLDERS):
             return (
                 f"a Delta table cannot be partitioned by {field.name!r} of type {field.dataType.simpleString()} here:"
-                " make a column of type date, string, boolean or of a number of it"
+                " convert the column to a date, text, boolean or number"
             )
     return None
 

@@ -388,7 +388,7 @@ def newer_than_stored(sequence: Sequence[str]) -> str:
 
 def _never_null(name: str) -> Column:
     column = F.col(quoted(name))
-    message = f"a change has no {name!r}, by which it is merged"
+    message = f"a change has no value in the column {name!r}, by which changes are merged"
     return F.when(column.isNotNull(), column).otherwise(F.raise_error(F.lit(message)))
 
 

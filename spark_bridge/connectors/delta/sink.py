@@ -251,10 +251,13 @@ class DeltaUpsertSink(DeltaSink):
             raise PrototypeError(f"there is no column {missing[0]!r}; the columns are {', '.join(prototype.columns)}")
         kind = self._kind_in(prototype.schema)
         if kind is not None and kind in (*self.keys, *self.sequence, *self.partition_columns):
-            raise PrototypeError(f"the column {kind!r} has the kind of a change, and is not in the table")
+            raise PrototypeError(
+                f"the column {kind!r} contains kinds of changes and is not written to the table: use other"
+                " columns as keys, sequence or partitions"
+            )
         if kind is not None and not isinstance(prototype.schema[kind].dataType, StringType):
             kind_type = prototype.schema[kind].dataType.simpleString()
-            raise PrototypeError(f"the kind of a row is a text such as '+I', and {kind!r} is of type {kind_type}")
+            raise PrototypeError(f"the kind of a row is a text such as '+I', but {kind!r} is of type {kind_type}")
 
     def publish(self, transaction: Transaction) -> None:
         rows = schema_of(transaction)

@@ -196,8 +196,8 @@ class DeltaSource(Source):
     def _check_one_beginning(self, has_other: bool) -> None:
         if has_other:
             raise ValueError(
-                f"{self} is to be read as of a version or time, and also from a starting one: choose the first for the"
-                " whole table, or the second for the rows added since then"
+                f"{self} has both an `as of` and a starting version or time: use the first to read the"
+                " whole table, or the second to read the rows added since then"
             )
 
 
@@ -213,7 +213,7 @@ class _Position:
         try:
             return cls(**json.loads(position))
         except (ValueError, TypeError):
-            raise SourceError(f"the checkpoint's position {position!r} is none of a Delta source") from None
+            raise SourceError(f"the checkpoint's position {position!r} is not a position of a Delta source") from None
 
     def encoded(self) -> bytes:
         return json.dumps(asdict(self)).encode()

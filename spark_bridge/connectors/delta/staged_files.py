@@ -101,14 +101,14 @@ class TransactionFiles:
             if not self._filesystem.exists(place):
                 raise lost_file(self._filesystem, self._path(file), place, place)
             check_size(place, written=file.size_bytes, found=self._filesystem.size_bytes(place))
-            assert file.digest is not None, "the checkpoint has it"
+            assert file.digest is not None, "the checkpoint has no digest of the file"
             digests.append((place, file.digest))
         self._transaction.check.check_digests(digests)
 
     def _move(self, staged: str, target: str, size_bytes: int) -> None:
         there, waiting = self._filesystem.exists(target), self._filesystem.exists(staged)
         if there and self._filesystem.size_bytes(target) != size_bytes:
-            raise StagedFileError(f"{target} is there already, and {staged} waits to become it")
+            raise StagedFileError(f"{target} exists already, so {staged} cannot be renamed to it")
         if there:
             # The staged file next to the target is a copy from a savepoint.
             self._filesystem.delete(staged)
@@ -127,7 +127,9 @@ class TransactionFiles:
     def _staged(self) -> Iterator[StagedFile]:
         for number, folder in enumerate(self._transaction.folders()):
             for status in self._filesystem.files_below(folder):
-                assert status.path.startswith(f"{folder}/"), f"{status.path} was listed as a file of {folder}"
+                assert status.path.startswith(f"{folder}/"), (
+                    f"{status.path} was listed as a file of {folder}, but is not in it"
+                )
                 name = status.path.removeprefix(f"{folder}/")
                 yield StagedFile(batch=number, name=name, size_bytes=status.size_bytes)
 

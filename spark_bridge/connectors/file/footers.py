@@ -170,8 +170,8 @@ def schema_mismatch(
                 continue
             columns = ", ".join(file_schema.names)
             return (
-                f"it has no column {column.name!r} (expected {expected}), but {columns}; with the option"
-                " mergeSchema=True what a file does not have is read as nulls"
+                f"it has no column {column.name!r} (expected {expected}); its columns are {columns}; with the option"
+                " mergeSchema=True missing columns are read as nulls"
             )
         there = types[column.name.lower()]
         if pyarrow.types.is_timestamp(there) and there.unit == "ns" and expected in _TIMESTAMPS:

@@ -60,10 +60,10 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 def check_readable(source: FileSourceSettings) -> None:
     """Raise `PrototypeError` if files cannot be read with these settings by fsspec."""
-    without = "without storage_options Spark reads it, with a file system of Hadoop's for the path"
+    without = "without storage_options, Spark reads the path with a Hadoop file system"
     if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(
-            f"{source} cannot be read with storage_options, through which parquet, json, csv and text are: {without}"
+            f"{source} cannot be read with storage_options, which support parquet, json, csv and text: {without}"
         )
     for key, value in source.reader_options:
         if key.lower() in _OF_FILES and value.lower() not in ("false", "utf-8"):
@@ -73,11 +73,11 @@ def check_readable(source: FileSourceSettings) -> None:
 def schema_of_objects(source: FileSourceSettings) -> StructType:
     """Return the schema of the parquet files. Raises `SourceError` if there are none, or `UnreadableFileError`."""
     if source.format != "parquet":
-        raise SourceError(f"{source} needs a schema where it is read with storage_options: schema='id long, ...'")
+        raise SourceError(f"{source} needs a schema if it is read with storage_options: schema='id long, ...'")
     files = files_with_columns(source, source.store)
     if in_folders := {column for name in files for column in partition_in(name)}:
         raise SourceError(
-            f"{source} needs a schema where it is read with storage_options and the names of its folders have values of"
+            f"{source} needs a schema if it is read with storage_options and the names of its folders contain values of"
             f" columns ({', '.join(sorted(in_folders))}): schema='id long, ...'"
         )
     try:
@@ -208,7 +208,7 @@ class _Reading(ABC):
         values = {name.lower(): value for name, value in _partition(split).items()}
         if missing := [name for name in self.folders if name.lower() not in values]:
             raise FileSchemaError(
-                f"{plain_path(split.path)} is in no folder that is named {missing[0]}=..., as other files are"
+                f"{plain_path(split.path)} is not in a folder named {missing[0]}=..., unlike other files"
             )
         for rows in self.rows(split):
             for name in self.folders:

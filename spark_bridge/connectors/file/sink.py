@@ -166,13 +166,13 @@ class FileWriter(StagingWriter[PendingFile]):
     def _files_of(self, batches: tuple[str, ...]) -> int:
         limit, size = self._files_limit, self._file_size_bytes
         wanted = limit if size is None else -(-sum(map(self._filesystem.bytes_below, batches)) // size)
-        assert wanted is not None, "either is set where batches are staged to be written again"
+        assert wanted is not None, "batches are rewritten although no limit is set"
         return wanted if limit is None else min(wanted, limit)
 
     def _named(self, checkpoint_id: int, number: int, path: str, digest: FileDigest) -> PendingFile:
         *_, name = parts = path.split("/")
         found = _NAME_OF_SPARK.search(name)
-        assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
+        assert found is not None, f"the names of Spark's files contain a UUID and a number, but {path} does not"
         folders = parts[-1 - len(self._layout.partition_by) : -1]
         writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
         target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
@@ -222,7 +222,9 @@ class FileWriter(StagingWriter[PendingFile]):
             OwnershipLostError: a later owner of the job has moved the file.
         """
         if restored and self._staging.was_published(batch_folder(file.staged)):
-            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+            logger.warning(
+                "%s: %s no longer exists, and is assumed to be published", self._context.operator, file.target
+            )
             return
         self._staging.owner.check()
         raise lost_file(self._filesystem, file.staged, file.target, file.target)

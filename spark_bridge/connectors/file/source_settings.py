@@ -37,7 +37,7 @@ class FileSourceSettings:
     @property
     def store(self) -> ObjectStore:
         """The files of the path, for access with fsspec."""
-        assert self.storage is not None, "without storage_options the files are Hadoop's"
+        assert self.storage is not None, "the source has no storage_options"
         return ObjectStore(self.path, self.storage)
 
     @property

@@ -86,7 +86,7 @@ class AvroFormat(ValueFormat):
         declared = _declared(self.avro_schema)
         data_type = _type(declared, {}, str(declared.get("name", "")))
         if not isinstance(data_type, StructType):
-            raise PrototypeError(f"values of Avro are records, not {declared.get('type')!r}")
+            raise PrototypeError(f"the schema of Avro values must be a record, not {declared.get('type')!r}")
         corrupt_column = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
         return StructType([*data_type.fields, *corrupt_column])
 
@@ -146,7 +146,7 @@ class DecodeAvro:
         if self.on_corrupt == "fail":
             topic, partition, offset = (batch.column(name)[place].as_py() for name in ("topic", "partition", "offset"))
             raise SourceError(
-                f"the record of {topic}-{partition} at offset {offset} is no Avro of the schema:"
+                f"the record of {topic}-{partition} at offset {offset} is not Avro of the declared schema:"
                 f" {type(why).__name__}: {why}"
             ) from why
         return {IS_CORRUPT: True, CORRUPT_RECORD: data.hex()}

@@ -219,7 +219,7 @@ class KafkaSource(Source):
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
         """Commit the job's progress to the group, without waiting for the commit."""
-        assert self.group is not None, "without a group it is not notified of checkpoints"
+        assert self.group is not None, "the source has no group to which it could commit offsets"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
 
@@ -252,7 +252,7 @@ class _Position:
                 is_started=True,
             )
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise SourceError(f"the checkpoint's position {position!r} is none of a Kafka source") from None
+            raise SourceError(f"the checkpoint's position {position!r} is not a position of a Kafka source") from None
 
     def encoded(self) -> bytes:
         content = {"next": written(self.next), "end": written(self.end), "ids": self.ids, "splits": self.splits}

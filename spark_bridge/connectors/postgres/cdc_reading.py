@@ -236,12 +236,13 @@ class _Rows:
             self._unlogged = [name for name in keys if name in self._relation.places.keys() - self._relation.identity]
         if self._unlogged and not change.is_insert:
             raise SourceError(
-                f"the log of {self._relation.schema}.{self._relation.name} has no {self._unlogged[0]!r} of the row that"
-                f" was changed at {lsn_text(change.lsn)}: its replica identity was another one. {BEGIN_AGAIN}"
+                f"the log of {self._relation.schema}.{self._relation.name} does not contain {self._unlogged[0]!r} of"
+                f" the row that was changed at {lsn_text(change.lsn)}: the table had another replica identity then."
+                f" {BEGIN_AGAIN}"
             )
         before, after = change.before, change.after
         if after is None:
-            assert before is not None, "a deletion has the key"
+            assert before is not None, "the deletion does not contain the key"
             self._add(change, DELETE, before)
         elif before is not None and any(before[place] != after[place] for place in self._keys):
             self._add(change, DELETE, before)

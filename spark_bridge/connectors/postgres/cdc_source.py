@@ -190,7 +190,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         if self.on_unreadable != "side-output":
             return None
         columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
-        assert isinstance(columns, StructType), "these are columns"
+        assert isinstance(columns, StructType), "the columns are not a struct"
         return SideOutput(tag="unreadable", column=UNREADABLE, columns=columns)
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
@@ -209,7 +209,9 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         reserved = (ROW_KIND, *self.metadata)
         columns = self._columns(self._bound_table().table)
         if twice := [column.name for column in columns if column.name in reserved]:
-            raise PrototypeError(f"{self} has two columns {twice[0]!r}: the table's own, and the one of its changes")
+            raise PrototypeError(
+                f"{self} has two columns {twice[0]!r}: one of the table, and one that describes the change"
+            )
         check_distinct(session, str(self), [*(column.name for column in columns), *reserved])
         schema = session.createDataFrame([], ", ".join([*(each.declared for each in columns), self._beside])).schema
         return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))

@@ -129,7 +129,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
                 else f"the other columns, which identify rows of {members[0]}"
             )
             raise SourceError(
-                f"of a changed or deleted row of {member} at {database} the log contains only"
+                f"for a changed or deleted row of {member} at {database}, the log contains only"
                 f" {', '.join(member.identity)}, by its replica identity, and not {key}: ALTER TABLE {member} REPLICA"
                 " IDENTITY FULL"
             )
@@ -232,13 +232,13 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
     missing = _unpublished(connection, source, members) if members else None
     if missing is None or missing[:1] == members[:1]:
         raise SourceError(
-            f"the publication {source.slot.name!r} at {source.database} has no {bound or source.table} any more, and"
+            f"the publication {source.slot.name!r} at {source.database} no longer contains {bound or source.table}, and"
             " its changes are not published: was it dropped, or renamed? Begin without a checkpoint"
         )
     if missing:
         raise SourceError(
-            f"the publication {source.slot.name!r} at {source.database} does not have {missing[0]}, which belongs to"
-            f" {table} now: ALTER PUBLICATION {source.slot.name} ADD TABLE {missing[0]}, and begin without a checkpoint"
+            f"the publication {source.slot.name!r} at {source.database} does not contain {missing[0]}, which belongs to"
+            f" {table}: ALTER PUBLICATION {source.slot.name} ADD TABLE {missing[0]}, and begin without a checkpoint"
         )
 
 
@@ -295,7 +295,7 @@ def schema_changed_text(source: str, change: str) -> str:
     """Return the error message for a table whose columns have changed while a job runs."""
     return (
         f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
-        ' the columns that are there then, from its last checkpoint on. With on_schema_change="ignore" added columns'
+        ' the new columns from its last checkpoint on. With on_schema_change="ignore" added columns'
         " are left out until then"
     )
 
@@ -305,7 +305,7 @@ def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSetting
     changed = table_for_changes(connection, source)
     table = changed.table
     server = connection.execute(_SERVER, (table.oid,)).fetchone()
-    assert server is not None, "a user has a role"
+    assert server is not None, "PostgreSQL has no role for the current user"
     level, user, may_replicate, slots_max, slots, has_row_security = server
     at = source.database
     if level != "logical":
@@ -326,8 +326,8 @@ def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSetting
         )
     if missing := _unpublished(connection, source, changed.members):
         raise SourceError(
-            f"there is a publication {source.slot.name!r} at {at}, without {missing[0]}: ALTER PUBLICATION"
-            f" {source.slot.name} ADD TABLE {missing[0]}, or take another name"
+            f"the publication {source.slot.name!r} exists at {at}, but without {missing[0]}: ALTER PUBLICATION"
+            f" {source.slot.name} ADD TABLE {missing[0]}, or use another name"
         )
 
 

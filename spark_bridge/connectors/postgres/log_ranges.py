@@ -83,13 +83,15 @@ class CdcPosition:
                 }
             )
         except (ValueError, KeyError, TypeError):
-            raise SourceError(f"the checkpoint's position {position!r} is none of a PostgresCdcSource") from None
+            raise SourceError(
+                f"the checkpoint's position {position!r} is not a position of a PostgresCdcSource"
+            ) from None
 
     def written(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
     def next_pages(self) -> SerializedSplit:
-        assert self.snapshot is not None, "pages are those of a snapshot"
+        assert self.snapshot is not None, "pages are read without a snapshot"
         first, behind = self.page, self.page + PAGES_PER_SPLIT
         is_last = behind >= self.pages
         content = {"pages": [first, None if is_last else behind], "snapshot": asdict(self.snapshot)}
@@ -148,5 +150,5 @@ def lsn_number(text: str) -> int:
     """Parse a position in the log. Raises `ValueError` for other texts."""
     high, slash, low = text.partition("/")
     if not slash:
-        raise ValueError(f"a place in the write-ahead log is written like 0/16B3748, not {text!r}")
+        raise ValueError(f"a position in the write-ahead log is written like 0/16B3748, not {text!r}")
     return (int(high, 16) << 32) + int(low, 16)

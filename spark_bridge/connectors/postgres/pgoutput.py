@@ -108,7 +108,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Tr
                 relation = message.relation()
                 relations[relation.oid] = relation
             case "I" | "U" | "D" as kind:
-                assert transaction is not None, "changes come in transactions"
+                assert transaction is not None, "the log contains a change outside of a transaction"
                 (oid,) = message.unpack(_OID)
                 before, after = message.tuples(kind)
                 yield LoggedChange(
@@ -120,7 +120,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Tr
                     after=after,
                 )
             case "T":
-                assert transaction is not None, "truncations come in transactions"
+                assert transaction is not None, "the log contains a truncation outside of a transaction"
                 yield Truncation(transaction=transaction, lsn=lsn, oids=message.truncated())
             case _:
                 # Commits, origins and types are no changes of rows.
@@ -186,7 +186,7 @@ class _Message:
             if kind == "D":
                 return before, None
             letter = self.letter()
-        assert letter == "N", f"a new row, and not {letter}"
+        assert letter == "N", f"expected a new row (N), but got {letter}"
         after = self._values()
         if before is not None and is_whole:
             after = tuple(old if new is AbsentValue.UNCHANGED else new for old, new in zip(before, after, strict=True))

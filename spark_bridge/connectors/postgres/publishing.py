@@ -118,7 +118,7 @@ def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Seq
     parts: list[sql.Composable] = []
     for field in fields:
         column_type = column_type_for(field.dataType)
-        assert column_type is not None, "types are checked before"
+        assert column_type is not None, "the column cannot be written to PostgreSQL"
         parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type)))
     if keys:
         parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(keys)))
@@ -175,7 +175,10 @@ class _Upsert:
         key_names, by = ", ".join(keys), ", ".join(self._sequence_by)
         text = f"several rows have the key {key_names} = {{}}: name the column that orders them with sequence_by"
         if by:
-            text = f"several rows of the key {key_names} = {{}} agree in {by}: name another column in sequence_by too"
+            text = (
+                f"several rows with the key {key_names} = {{}} have equal values in {by}: add another column"
+                " to sequence_by"
+            )
         queries = [(tie, text)]
         if self._kind is not None:
             kind = sql.Identifier(self._kind)
@@ -184,7 +187,9 @@ class _Upsert:
             )
             kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
             query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
-            text = f"the column {self._kind!r} contains {{}}, which is no kind of row: +I, +U, -U and -D are"
+            text = (
+                f"the column {self._kind!r} contains {{}}, which is not a kind of row; the kinds are +I, +U, -U and -D"
+            )
             queries.insert(0, (query, text))
         return queries
 
@@ -283,7 +288,7 @@ class PublishPostgresTransaction:
         connection.execute(_DURABLE)
         connection.execute(self.statements.lock)
         recorded = connection.execute(self.statements.recorded).fetchone()
-        assert recorded is not None, "the statement before has seen to it"
+        assert recorded is not None, "the writer's row is missing"
         return bool(recorded[0] >= self.checkpoint_id)
 
     def _write(self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]) -> int:

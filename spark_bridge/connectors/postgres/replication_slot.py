@@ -54,7 +54,7 @@ class ReplicationSlot:
         plugin, is_of_database, status, lsn = row
         if plugin != PLUGIN or not is_of_database:
             whose = f"the plugin {plugin}" if plugin != PLUGIN else "another database"
-            raise SourceError(f"a replication slot {self.name!r} exists already, of {whose}: use another name")
+            raise SourceError(f"a replication slot {self.name!r} of {whose} exists already: use another name")
         if status == "lost":
             raise SourceError(
                 f"the replication slot {self.name!r} has lost the log that it should retain: max_slot_wal_keep_size"
@@ -76,12 +76,12 @@ class ReplicationSlot:
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
-                f"the replication slot {self.name!r} no longer exists, which had the changes since {lsn_text(lsn)},"
-                " from which the job continues: start without a checkpoint"
+                f"the replication slot {self.name!r}, which retained the changes since {lsn_text(lsn)}, no longer"
+                " exists, so the job cannot continue from there: start without a checkpoint"
             )
         if confirmed > lsn:
             raise SourceError(
-                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job"
+                f"the replication slot {self.name!r} retains the changes since {lsn_text(confirmed)}, but the job"
                 f" continues from {lsn_text(lsn)}: was it created again, or does another job use it? Begin without a"
                 " checkpoint"
             )

@@ -116,7 +116,7 @@ class PostgresSink(TransactionalSink):
         needed = (*self.keys, *self.sequence_by, self.row_kind or self.keys[0]) if self.keys else ()
         if missing := [name for name in needed if name not in prototype.columns]:
             raise PrototypeError(
-                f"{self} goes by the column {missing[0]!r}, and the rows have {', '.join(prototype.columns)}"
+                f"{self} needs the column {missing[0]!r}, but the rows have {', '.join(prototype.columns)}"
             )
         fields = self._written_fields(prototype.schema.fields)
         with self.database.connected(SinkError, self) as connection:
@@ -126,7 +126,7 @@ class PostgresSink(TransactionalSink):
             kind = self._kind_in(prototype.columns)
             if kind is not None and table.column(kind) is not None:
                 mismatch = (
-                    f"the column {kind!r} of the rows is the kind of their change, and {table} has a column of this"
+                    f"the column {kind!r} of the rows is the kind of their change, but {table} has a column with this"
                     " name too: rename the column of the rows, and name it with row_kind"
                 )
             if isinstance(mismatch, str):
@@ -143,13 +143,13 @@ class PostgresSink(TransactionalSink):
             table = Table.find(connection, self.table)
             if table is None and not self.creates_table:
                 raise SinkError(
-                    f"there is no table {self.table} at {self.database}: create it, or have create_table() do so"
+                    f"there is no table {self.table} at {self.database}: create it, or call create_table() of the sink"
                 )
             if table is not None and self.keys and not any(set(self.keys) == set(each) for each in table.unique):
                 keys = ", ".join(self.keys)
                 raise SinkError(
-                    f"{table} has no unique index of the columns {keys}, by which rows are found again: create one, as"
-                    f" with CREATE UNIQUE INDEX ON {table} ({keys})"
+                    f"{table} has no unique index on the columns {keys}, which the upsert needs to find rows: create"
+                    f" one, as with CREATE UNIQUE INDEX ON {table} ({keys})"
                 )
             schema = names_of(connection, self.table)[0] if table is None else table.schema
             self._check_allowed(connection, schema, table)

@@ -106,7 +106,7 @@ class WrittenColumn:
             case WrittenForm.JSON:
                 result = F.to_json(column, {"ignoreNullFields": "false"})
             case WrittenForm.ARRAY:
-                assert isinstance(kind, ArrayType), "it was found to be one"
+                assert isinstance(kind, ArrayType), "the column is not an array"
                 elements = F.transform(column, lambda each: _element(each, kind.elementType))
                 result = F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
         return result.alias(self.name)
@@ -179,8 +179,8 @@ def written_columns(
     names = {each.name for each in columns}
     for column in table.columns:
         if column.is_not_null and not (column.has_default or column.is_generated) and column.name not in names:
-            return f"the column {column.name!r} of {table} must have a value, and the rows have none"
-    return tuple(columns) if columns else f"the rows have no column of {table}"
+            return f"the column {column.name!r} of {table} must have a value, but the rows have no such column"
+    return tuple(columns) if columns else f"the rows have none of the columns of {table}"
 
 
 def _is_simple(kind: DataType) -> bool:

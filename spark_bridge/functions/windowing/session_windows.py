@@ -53,7 +53,7 @@ class _SessionWindows(MergingWindowAssigner):
     def _windows_from(self, element: Row, time_ms: int) -> Sequence[TimeWindow]:
         gap_ms = self.gap_ms
         if gap_ms is None:
-            assert self.dynamic_gap is not None, "a session has a gap"
+            assert self.dynamic_gap is not None, "the session has neither a fixed nor a dynamic gap"
             gap_ms = positive_duration_ms(self.dynamic_gap(element), "dynamic session gap")
         return (TimeWindow(time_ms, min(time_ms + gap_ms, WATERMARK_MAX)),)
 

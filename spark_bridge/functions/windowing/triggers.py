@@ -281,7 +281,7 @@ class DeltaTrigger(_TimersIgnored):
     def _of_columns(self, element: Row) -> dict[str, Any]:
         missing = [name for name in self._fields if name not in element]
         if missing:
-            raise WindowError(f"DeltaTrigger compares {', '.join(missing)}, and the rows have {', '.join(element)}")
+            raise WindowError(f"DeltaTrigger compares {', '.join(missing)}, but the rows have {', '.join(element)}")
         return {name: element[name] for name in self._fields}
 
 

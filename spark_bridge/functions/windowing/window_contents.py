@@ -102,7 +102,7 @@ class WindowContents:
         if self._rows is not None:
             self._rows.add_stored(row)
         else:
-            assert self._value is not None, "contents are a list or one value"
+            assert self._value is not None, "the contents have neither a list nor a value"
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
@@ -110,7 +110,7 @@ class WindowContents:
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
-        assert self._value is not None, "contents are a list or one value"
+        assert self._value is not None, "the contents have neither a list nor a value"
         # Without state there is no result, but a result may also be None.
         if self._namespace.name not in self._state.namespaces():
             return None
@@ -141,7 +141,7 @@ class EvictedContents(WindowContents):
         super().add({"timestamp": timestamp, "row": row}, timestamp)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        assert self._rows is not None, "an evictor works on rows"
+        assert self._rows is not None, "the window keeps no rows for its evictor"
         elements = [TimestampedValue(each["row"], each["timestamp"]) for each in self._rows.get()]
         if not elements:
             return None
@@ -149,7 +149,7 @@ class EvictedContents(WindowContents):
         return Fired(self._combination.combined([dict(each.value) for each in elements]), elements)
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        assert self._rows is not None, "an evictor works on rows"
-        assert fired.retained is not None, "the evictor has retained elements"
+        assert self._rows is not None, "the window keeps no rows for its evictor"
+        assert fired.retained is not None, "the evictor has not returned the retained elements"
         elements = self._evictor.evict_after(fired.retained, window, ctx)
         self._rows.update({"timestamp": each.timestamp, "row": each.value} for each in elements)

@@ -306,7 +306,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             TimeWindow(start, end): TimeWindow(state_start, state_end)
             for start, end, state_start, state_end in zip(bounds, bounds, bounds, bounds, strict=True)
         }
-        assert isinstance(self._assigner, MergingWindowAssigner), "other windows do not merge"
+        assert isinstance(self._assigner, MergingWindowAssigner), "the windows of this assigner do not merge"
         return MergingWindowSet(state_windows, self._assigner.merge_windows)
 
     def _keep(self, merging: MergingWindowSet) -> None:

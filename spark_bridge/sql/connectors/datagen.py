@@ -54,7 +54,7 @@ def _check_fields(declared: Declared) -> None:
         if column not in columns:
             raise OptionError(f"there is no column {column!r}; the columns are {', '.join(columns)}", f"fields.{key}")
         if argument not in _ARGUMENTS:
-            raise OptionError(f"a field is made with {', '.join(_ARGUMENTS)}, not with {argument!r}", f"fields.{key}")
+            raise OptionError(f"the options of a field are {', '.join(_ARGUMENTS)}, not {argument!r}", f"fields.{key}")
 
 
 def _generator(field: StructField, options: TableOptions) -> FieldGenerator:

@@ -59,7 +59,7 @@ def _check_other(declared: Declared, key: str, file_format: FileFormat) -> None:
     try:
         check_known(declared.session, file_format, [key])
     except PrototypeError as unknown:
-        raise OptionError(f"{unknown}; options of flykka's are {', '.join(_OWN)}", key) from None
+        raise OptionError(f"{unknown}; flykka's own options are {', '.join(_OWN)}", key) from None
 
 
 FILES = tuple(

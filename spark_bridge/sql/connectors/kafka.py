@@ -71,8 +71,8 @@ def _check_keys(declared: Declared) -> None:
     """Raise `OptionError` for keys in a table that is not a changelog."""
     if declared.primary_key and _format_name(declared) != _CHANGES:
         raise OptionError(
-            "PRIMARY KEY has no meaning for records, which are only added: leave it out. Changes of rows are read"
-            f" with the format '{_CHANGES}'",
+            "PRIMARY KEY has no meaning for records, which are only added: leave it out. To read changes, use the"
+            f" format '{_CHANGES}'",
             PRIMARY_KEY,
         )
 

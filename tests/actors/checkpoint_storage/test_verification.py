@@ -118,7 +118,7 @@ def test_truncated_and_missing_staged_files_are_named(staged_output: Staged, num
     file.unlink()
     [missing] = staged_output.damages()
 
-    assert cut == f"{file} is damaged: 9 bytes were written, and it has 8"
+    assert cut == f"{file} is damaged: 9 bytes were written, but it has 8"
     assert missing == f"{file} was staged by a sink and is missing: its rows are lost"
 
 

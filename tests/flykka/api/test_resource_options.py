@@ -27,7 +27,7 @@ def test_memory_is_divided_by_flinks_fractions_by_default() -> None:
     assert resources == TaskManagerResources(cpu_millis=2_000, memory_mib=1_024, managed_mib=409, network_mib=102)
     assert network == NetworkSettings(network_buffers=102, network_memory_bytes=102 * MIB)
     assert resources.slots_total == ResourceSpec(cpu_millis=2_000, heap_mib=513, managed_mib=409)
-    assert str(resources) == "2 cores, 1024 MiB of memory (409 managed, 102 network, 513 for the rest)"
+    assert str(resources) == "2 cores, 1024 MiB of memory (409 managed, 102 network, 513 other)"
 
 
 def test_explicit_memory_sizes_are_used_unchanged() -> None:

@@ -135,7 +135,7 @@ def test_a_source_may_be_aligned_with_a_group() -> None:
     assert bounded.with_watermark_alignment("orders", "0s").alignment == WatermarkAlignment(
         group="orders", max_drift_ms=0, update_interval_ms=1_000
     )
-    with pytest.raises(ProgramError, match="aligned by its name"):
+    with pytest.raises(ProgramError, match="the group of aligned sources must be a name"):
         bounded.with_watermark_alignment("", "1min")
     with pytest.raises(ProgramError, match=r"no_watermarks\(\) has none"):
         WatermarkStrategy.no_watermarks().with_watermark_alignment("orders", "1min")
@@ -180,5 +180,5 @@ def test_an_exponential_delay_that_does_not_grow_is_refused() -> None:
         RestartStrategies.exponential_delay_restart("2s", "1s")
     with pytest.raises(ProgramError, match="the multiplier of the delay must be above 1, not 1"):
         RestartStrategies.exponential_delay_restart(backoff_multiplier=1)
-    with pytest.raises(ProgramError, match="number of times that the same failure may come must be 1 or more, not 0"):
+    with pytest.raises(ProgramError, match="number of times that the same failure may occur must be 1 or more, not 0"):
         RestartStrategies.exponential_delay_restart(max_same_failures=0)

@@ -62,7 +62,7 @@ def test_missing_arguments_and_files_are_named(
         (["--checkpoint-interval", "soon"], "argument --checkpoint-interval: the length of time 'soon' is not of the"),
         (["--checkpoint-interval", "-5s"], "argument --checkpoint-interval: the length of time '-5s' is negative"),
         (["--checkpoint-interval", "0s"], "argument --checkpoint-interval: the length of time '0s' must be longer"),
-        (["--retention", "all"], "argument --retention: 'all' is none of "),
+        (["--retention", "all"], "argument --retention: 'all' is not one of "),
         (["--record"], "argument --record: expected one argument"),
     ],
 )

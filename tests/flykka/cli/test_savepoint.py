@@ -170,7 +170,7 @@ def test_missing_files_of_a_savepoint_are_listed_with_the_description(
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda data: data[:40], r"_metadata: \d+ bytes were written, and it has \d+"),
+        (lambda data: data[:40], r"_metadata: \d+ bytes were written, but it has \d+"),
         (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: it has format version 99"),
         (lambda data: b"PAR1" + data, "not a file of flykka"),
         (None, "it is neither the folder of a checkpoint"),

@@ -80,7 +80,7 @@ def test_incomplete_or_unreadable_checkpoints_are_reported_and_not_listed(
     )
     assert find_checkpoint("latest", str(tmp_path)).path == whole
     assert [record.getMessage() for record in caplog.records] == [
-        f"not considered as the latest checkpoint: {broken}/_metadata: not a file of flykka"
+        f"ignored in the search for the latest checkpoint: {broken}/_metadata: not a file of flykka"
     ]
 
 

@@ -217,7 +217,7 @@ def test_without_former_output_nothing_is_deleted() -> None:
             ("/ouch",),
             "'/ouch' is not a folder of a sink of job 'counts': they write to /out. Nothing was deleted",
         ),
-        (replace(WITH_ROWS, folders=()), ("/out",), "none of them writes to a folder"),
+        (replace(WITH_ROWS, folders=()), ("/out",), "no sink writes to a folder"),
         (
             replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
             ("/out",),

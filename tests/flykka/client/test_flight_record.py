@@ -113,7 +113,7 @@ def test_an_explicitly_configured_recorder_is_used_unchanged(tmp_path: Path) -> 
 
     with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder)) as cluster:
         assert cluster.system.recorder is recorder
-    with pytest.raises(ClusterError, match=r"run\.trace has a system already.*give this one another"):
+    with pytest.raises(ClusterError, match=r"run\.trace already records a system.*give this one another"):
         LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder))
 
 

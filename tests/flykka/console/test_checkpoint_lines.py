@@ -21,9 +21,9 @@ def test_the_intervals_between_lines_double_from_one_minute() -> None:
 
     assert lines == [
         CheckpointLine(10_000, f"checkpoint 1 completed in 58 ms: {SIZE}"),
-        CheckpointLine(70_000, f"checkpoints 2-7 completed, 58 ms at the median; the last: {SIZE}"),
-        CheckpointLine(190_000, f"checkpoints 8-19 completed, 58 ms at the median; the last: {SIZE}"),
-        CheckpointLine(430_000, f"checkpoints 20-43 completed, 58 ms at the median; the last: {SIZE}"),
+        CheckpointLine(70_000, f"checkpoints 2-7 completed, median 58 ms; the last: {SIZE}"),
+        CheckpointLine(190_000, f"checkpoints 8-19 completed, median 58 ms; the last: {SIZE}"),
+        CheckpointLine(430_000, f"checkpoints 20-43 completed, median 58 ms; the last: {SIZE}"),
     ]
 
 
@@ -48,7 +48,7 @@ def test_the_median_covers_the_checkpoints_of_the_line() -> None:
 
     line = lines.interrupted()
 
-    assert line == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
+    assert line == CheckpointLine(4, f"checkpoints 2-4 completed, median 30 ms; the last: {SIZE}")
 
 
 def test_another_event_flushes_pending_checkpoints_and_restarts_the_intervals() -> None:

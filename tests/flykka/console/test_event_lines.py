@@ -254,7 +254,7 @@ def test_successful_checkpoints_share_a_line_that_precedes_other_events() -> Non
 
     assert [line.partition(";")[0].partition(" in ")[0] for line in lines(messages)] == [
         "   0.00 s  checkpoint 1 completed",
-        "   3.00 s  checkpoints 2-4 completed, 58 ms at the median",
+        "   3.00 s  checkpoints 2-4 completed, median 58 ms",
         "   4.00 s  checkpoint 5 aborted: EXPIRED",
         "   5.00 s  checkpoint 6 completed",
     ]

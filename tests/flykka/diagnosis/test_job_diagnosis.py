@@ -268,8 +268,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             idle_window(1, stages=at_stage()),
             checkpoints=pending(SOURCE),
         ),
-        "source (1/1) has not acknowledged checkpoint 7 for 41 s: its output is full: window (2/2) takes no more;"
-        " window (2/2): it processes a batch",
+        "source (1/1) has not acknowledged checkpoint 7 for 41 s: its output is full: window (2/2) accepts no more"
+        " batches; window (2/2): it processes a batch",
     ),
     (
         "master-hooks",
@@ -290,7 +290,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "back-pressured",
         answers(task(SOURCE, outputs=(full_output(1),))),
-        "job 'prices' is back-pressured: source (1/1): its output is full: its reader takes no more",
+        "job 'prices' is back-pressured: source (1/1): its output is full: its reader accepts no more batches",
     ),
     (
         "no-input",
@@ -344,7 +344,7 @@ def test_a_mutual_wait_is_explained_without_an_endless_loop() -> None:
     full = task(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 
-    assert "its output is full: window (2/2) takes no more" in diagnose(answers(full, reader)).answer
+    assert "its output is full: window (2/2) accepts no more batches" in diagnose(answers(full, reader)).answer
 
 
 def test_only_informative_attempts_of_ten_thousand_are_shown() -> None:
@@ -380,7 +380,7 @@ def test_facts_are_listed_with_their_labels() -> None:
     [
         (0, 2**24, None),
         (1, None, "source (1/1) has 1 file to read"),
-        (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: as much as it reads in a second"),
+        (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: a second of reading"),
     ],
 )
 def test_the_backlog_of_a_source_is_shown_with_its_batch_size(

@@ -71,7 +71,7 @@ def test_an_attempt_may_follow_an_ended_one() -> None:
 def test_an_attempt_must_not_be_deployed_while_another_of_its_subtask_runs() -> None:
     violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
 
-    assert violations == ["job_map_0_1 is deployed while job_map_0_0 runs"]
+    assert violations == ["job_map_0_1 is deployed while job_map_0_0 is running"]
 
 
 def test_attempt_numbers_must_increase() -> None:
@@ -80,7 +80,7 @@ def test_attempt_numbers_must_increase() -> None:
         AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1))
     )
 
-    assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
+    assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempt numbers must increase"]
 
 
 def test_reports_of_an_ended_attempt_must_have_no_effect() -> None:
@@ -104,4 +104,4 @@ def test_an_attempt_must_start_from_the_restored_checkpoint_of_the_job() -> None
 
     assert violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=3))) == []
     violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
-    assert violations == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]
+    assert violations == ["job_map_0_0 begins from checkpoint 2, but the job was restored from 3"]

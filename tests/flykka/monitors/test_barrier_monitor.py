@@ -93,7 +93,7 @@ def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
 
     assert barrier_violations(*both) == barrier_violations(*ended) == []
     assert barrier_violations(chain_opened_turn(), receive_turn(LEFT, BARRIER, ALIGNED)) == [
-        "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
+        "checkpoint 1: the snapshot is taken before its barrier has arrived in subpartition 0 of right:0"
     ]
 
 
@@ -121,7 +121,7 @@ def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
             ACKNOWLEDGED,
         )
 
-    lost = "was in flight, and is neither in the state nor in that of its channel"
+    lost = "was in flight, but is neither in the state nor in the channel state"
     assert run("l", "r") == []
     assert run("l") == [f"checkpoint 1: r {lost}"]
     assert run("r") == [f"checkpoint 1: l {lost}"]
@@ -137,7 +137,7 @@ def test_data_in_the_state_must_not_also_be_in_flight() -> None:
     ]
 
     assert barrier_violations(*run) == [
-        "checkpoint 1: l is state of its channel, and was read before the snapshot or came after the barrier"
+        "checkpoint 1: l is in the channel state, but was read before the snapshot or arrived after the barrier"
     ]
 
 
@@ -145,7 +145,7 @@ def test_an_unaligned_checkpoint_needs_the_barriers_of_both_inputs() -> None:
     run = [chain_opened_turn(), receive_turn(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
     assert barrier_violations(*run) == [
-        "checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"
+        "checkpoint 1: it is acknowledged before its barrier has arrived in subpartition 0 of right:0"
     ]
 
 
@@ -158,7 +158,7 @@ def test_recovered_data_that_is_still_unread_is_in_flight_again() -> None:
 
     assert barrier_violations(chain_opened_turn(), *snapshot) == []
     assert barrier_violations(opening("b"), chain_opened_turn("b"), *snapshot) == [
-        "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
+        "checkpoint 1: b was in flight, but is neither in the state nor in the channel state"
     ]
 
 

@@ -218,7 +218,7 @@ def test_a_checkpoint_must_end_exactly_once() -> None:
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
     )
 
-    assert violations == ["checkpoint 1 is aborted, which was completed or aborted already"]
+    assert violations == ["checkpoint 1 is aborted although it has already ended"]
 
 
 def test_an_aborted_checkpoint_must_not_complete() -> None:
@@ -226,7 +226,7 @@ def test_an_aborted_checkpoint_must_not_complete() -> None:
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
     )
 
-    assert violations == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
+    assert violations == ["checkpoint 1 completes although it never began or has already ended"]
 
 
 def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
@@ -234,7 +234,7 @@ def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
 
     assert violations_of(CheckpointMonitor(), *begun, abort(1, notified=[0, 1])) == []
     assert violations_of(CheckpointMonitor(), *begun, abort(1)) == [
-        "checkpoint 1 is aborted, and job_map_1_0 is not notified"
+        "checkpoint 1 is aborted, but job_map_1_0 is not notified"
     ]
 
 
@@ -246,13 +246,13 @@ def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None
     early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
     violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
-    assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
+    assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, but it is not"]
 
 
 def test_checkpoint_ids_must_increase() -> None:
     violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
-    assert violations == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
+    assert violations == ["checkpoint 1 begins after checkpoint 2: ids must increase"]
 
 
 def test_a_job_must_restore_the_latest_checkpoint() -> None:
@@ -353,7 +353,9 @@ def test_a_completed_checkpoint_survives_its_coordinator() -> None:
 
     lost = [tasks(0, 1), *whole_life(1), gone, recover()]
 
-    assert violations_of(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
+    assert violations_of(CheckpointMonitor(), *lost) == [
+        "no checkpoint is recovered, although checkpoint 1 was complete"
+    ]
 
 
 def test_another_job_of_the_same_name_has_its_own_checkpoints() -> None:

@@ -53,5 +53,5 @@ def test_an_attempt_must_publish_each_checkpoint_once_and_in_order() -> None:
 
 def test_output_of_an_aborted_checkpoint_must_not_be_published() -> None:
     assert violations_of(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
-        "checkpoint 1 is published, which was aborted"
+        "checkpoint 1 is published although it was aborted"
     ]

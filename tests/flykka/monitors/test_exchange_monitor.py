@@ -71,7 +71,7 @@ def test_a_batch_must_not_be_sent_without_credit() -> None:
 def test_elements_must_be_sent_in_order(number: int) -> None:
     violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
 
-    assert violations == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
+    assert violations == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, but element 1 is the next"]
 
 
 def test_batches_within_the_announced_credit_may_arrive() -> None:
@@ -98,8 +98,8 @@ def test_no_element_may_be_lost_or_duplicated_in_transit() -> None:
     )
 
     assert violations[:2] == [
-        "element 0 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
-        "element 2 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
+        "element 0 of subpartition 0 of job_source_0_0:0 arrives, but element 1 is the next",
+        "element 2 of subpartition 0 of job_source_0_0:0 arrives, but element 1 is the next",
     ]
 
 
@@ -136,7 +136,7 @@ def finishes(attempt_id: str = "job_source_0_0") -> Turn:
 def test_a_finished_task_must_have_sent_the_end() -> None:
     violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
 
-    assert violations == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
+    assert violations == ["job_source_0_0 finishes, but the end of subpartition 0 of job_source_0_0:0 was not sent"]
 
 
 def test_a_task_may_finish_after_the_end_or_its_readers_departure() -> None:

@@ -35,7 +35,7 @@ def test_a_batch_must_not_be_used_after_its_release(use: Message, what: str) -> 
     used = turn(TASK, DONE, (BRIDGE, use))
 
     assert violations_of(BatchMonitor(), used, RELEASED) == []
-    assert violations_of(BatchMonitor(), RELEASED, used) == [f"b {what}, and was released in turn 0"]
+    assert violations_of(BatchMonitor(), RELEASED, used) == [f"b {what}, but was released in turn 0"]
 
 
 def test_a_turn_must_not_fail_with_an_assertion_error() -> None:

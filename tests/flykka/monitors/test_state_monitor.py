@@ -89,7 +89,7 @@ def test_a_replaced_attempt_must_not_change_its_state() -> None:
         execution_turn(E.FAILED),
     )
 
-    assert violations == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
+    assert violations == ["job_map_0_0 moves to FAILED, but job_map_0_1 has replaced it"]
 
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])

@@ -74,7 +74,7 @@ def test_a_task_must_not_lag_behind_the_minimum_of_its_inputs() -> None:
     ]
 
     assert violations_of(WatermarkMonitor(), *run) == [
-        "r is read at watermark 4, and all channels had reached 5 before their last batches"
+        "r is read at watermark 4, although all channels had reached 5 before their last batches"
     ]
 
 
@@ -125,7 +125,7 @@ def test_a_task_may_start_with_the_watermark_of_its_checkpoint() -> None:
 def test_a_row_late_before_a_restart_must_stay_late() -> None:
     assert violations_of(
         WatermarkMonitor(), *turns_of_restored_task(7), receive_turn(LEFT, batch_ref("b"), process_batch("b", 6))
-    ) == ["b is read at watermark 6, and all channels had reached 7 before their last batches"]
+    ) == ["b is read at watermark 6, although all channels had reached 7 before their last batches"]
 
 
 def test_a_task_without_a_recorded_start_is_not_checked() -> None:

@@ -44,7 +44,7 @@ def test_a_long_trace_shows_the_first_turns_and_how_to_continue(tmp_path: Path) 
     page = html(trace_bundle(long))
 
     assert len(page.rows) == 1 + SHOWN_RECORDS
-    assert "`for turn in trace` reads on" in page.text
+    assert "`for turn in trace` reads all" in page.text
 
 
 def test_a_turn_shows_its_message_its_cause_and_its_effects(trace: TraceReader) -> None:

@@ -81,7 +81,7 @@ def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], tmp_
         assert main(["list", "--address", address]) == 1
     assert f"flykka list: no flykka answers at http://{address}: " in capsys.readouterr().err
     assert main(["list", "-m", address, "--token-file", str(tmp_path / "none")]) == 1
-    assert "cannot be asked: " in capsys.readouterr().err
+    assert "cannot be queried: " in capsys.readouterr().err
 
 
 def test_the_address_may_be_set_in_the_environment(

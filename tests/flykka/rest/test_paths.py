@@ -100,7 +100,7 @@ def test_unknown_paths_are_404_in_flinks_format(served: Served) -> None:
     assert error(f"/jobs/{other}") == (404, [f"Job {other} not found"])
     assert error("/jobs/zz")[0] == 400
     assert error(f"{JOB_PATH}/vertices/nothing") == (404, [f"job {JOB} has no vertex nothing"])
-    assert error(f"{JOB_PATH}/checkpoints/details/7") == (404, [f"checkpoint 7 of job {JOB} is not kept"])
+    assert error(f"{JOB_PATH}/checkpoints/details/7") == (404, [f"checkpoint 7 of job {JOB} is not in the history"])
     assert error("/taskmanagers/task-manager-9") == (404, ["there is no TaskManager 'task-manager-9'"])
     assert error(f"{JOB_PATH}/vertices/sink/subtasks/metrics?get=numRecordsIn&agg=mode")[0] == 400
 

@@ -38,14 +38,14 @@ def test_unrecorded_jobs_and_checkpoints_have_no_story(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/checkpoints/details/7/story")
 
     assert answer.status_code == 404
-    assert answer.json()["errors"] == [f"checkpoint 7 of job {JOB} is not kept"]
+    assert answer.json()["errors"] == [f"checkpoint 7 of job {JOB} is not in the history"]
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
         (f"/jobs/{'f' * 32}/checkpoints/details/1/story", f"Job {'f' * 32} not found"),
-        (f"{JOB_PATH}/checkpoints/details/7/story", f"checkpoint 7 of job {JOB} is not kept"),
+        (f"{JOB_PATH}/checkpoints/details/7/story", f"checkpoint 7 of job {JOB} is not in the history"),
     ],
 )
 def test_an_unknown_checkpoint_is_refused_at_once(

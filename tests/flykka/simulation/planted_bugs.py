@@ -288,17 +288,17 @@ def timers_set_while_others_fire_are_lost(patch: pytest.MonkeyPatch) -> None:
 PLANTED_BUGS = (
     PlantedBug(plant=the_watermark_is_the_maximum_of_the_inputs, monitor="watermarks", says=" has reached "),
     PlantedBug(plant=an_aligned_source_ignores_its_limit, monitor="watermarks", says="the source reads at watermark"),
-    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels had reached"),
+    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="although all channels had reached"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
         monitor="barriers",
-        says="and no barrier has come in",
+        says="before its barrier has arrived in",
         begin=4,
     ),
     PlantedBug(
         plant=in_flight_data_of_other_inputs_is_lost,
         monitor="barriers",
-        says="was in flight, and is neither in the state nor in that of its channel",
+        says="was in flight, but is neither in the state nor in the channel state",
     ),
     PlantedBug(plant=a_join_drops_rows_too_early, monitor="output", says=" lacks ", begin=19),
     PlantedBug(
@@ -321,7 +321,7 @@ PLANTED_BUGS = (
         monitor="commits",
         says="is published before it was reported as complete",
     ),
-    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
+    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, but was released in"),
     PlantedBug(
         plant=state_of_an_aborted_checkpoint_is_not_deleted,
         monitor="storage",
@@ -331,7 +331,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=the_end_of_a_partition_is_lost,
         monitor="exchange",
-        says="finishes, and the end of subpartition",
+        says="finishes, but the end of subpartition",
     ),
     PlantedBug(plant=credit_is_announced_twice, monitor="failures", says="CreditOverrunError"),
     PlantedBug(

@@ -179,7 +179,7 @@ def test_the_command_prints_the_shrunk_scenario_and_writes_the_test(
     output = capsys.readouterr().out
     assert output.startswith(f"seed {NARROW_SEED}: turn ")
     assert "completes without the acknowledgement of" in output
-    assert "12 runs; more may be removable" in output
+    assert "12 runs; the limit of --runs was reached: more may be removable" in output
     assert "python -m pytest" in output
     assert [path.name for path in tmp_path.iterdir()] == [f"test_checkpoints_seed_{NARROW_SEED}.py"]
 

@@ -158,7 +158,7 @@ def test_event_time_ahead_of_the_slowest_channel_is_detected(monkeypatch: pytest
     violations = first_violations(range(14, 114))
 
     assert any(
-        "rows are late although their sources are only as much out of order as declared [output]" in text
+        "rows are late although their sources respect the declared out-of-orderness [output]" in text
         for text in violations
     )
 

@@ -175,7 +175,7 @@ def test_a_missing_checkpoint_is_reported_with_the_existing_ones(recording: Reco
 
     with pytest.raises(TraceSelectionError, match="there is no checkpoint 9; there are 3 to 4"):
         trace.story(checkpoint=9)
-    with pytest.raises(TraceSelectionError, match=f"there is no checkpoint 3 of a job 'nobody'; it is of {JOB}"):
+    with pytest.raises(TraceSelectionError, match=f"there is no checkpoint 3 of a job 'nobody'; it belongs to {JOB}"):
         trace.story(checkpoint=3, job="nobody")
 
 

@@ -40,5 +40,5 @@ def test_a_recording_that_reached_its_size_limit_states_its_last_turn(tmp_path: 
 
     (note,) = shortcomings(trace)
 
-    assert note.startswith("the recording had reached its 19.5 KiB: turn ")
-    assert note.endswith("and all after it are not in it")
+    assert note.startswith("the recording reached its limit of 19.5 KiB: turn ")
+    assert note.endswith("and all later turns are missing")

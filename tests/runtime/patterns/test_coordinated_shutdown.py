@@ -205,7 +205,9 @@ def test_a_shutdown_task_added_too_late_is_refused() -> None:
 
 
 def test_a_task_for_an_unknown_phase_is_refused(system: SeededSystem) -> None:
-    with pytest.raises(ValueError, match="for phase 'sevice-stop', which is none of before-service-unbind, service-"):
+    with pytest.raises(
+        ValueError, match="for phase 'sevice-stop', which is not one of before-service-unbind, service-"
+    ):
         system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 
 

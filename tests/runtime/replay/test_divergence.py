@@ -246,7 +246,7 @@ def test_the_recorded_failure_of_a_turn_is_reported_with_unexpected_effects(stag
     text = stage.divergence(do=tells("x")).text()
 
     assert "expected  nothing" in text
-    assert "failure: recorded RuntimeError: as scripted, not there now" in text
+    assert "failure: recorded RuntimeError: as scripted, missing now" in text
 
 
 def test_the_last_turn_before_a_kill_is_compared_with_its_record(stage: Stage) -> None:

@@ -164,7 +164,7 @@ def test_a_field_added_to_a_dataclass_gets_its_default() -> None:
         (graph(f"{HERE}:NoSuchActor"), "no longer has a class or function 'NoSuchActor'"),
         (
             graph("__main__:NoSuchActor"),
-            "was declared in the script that ran, which is another script now: declare it in a module",
+            "was declared in the recorded script, and this process runs another script: declare it in a module",
         ),
         (graph(f"{HERE}:f.<locals>.Keeper"), "was defined within a function"),
         (graph(f"{HERE}:Settings"), "Settings is neither an Actor nor a function"),

@@ -94,9 +94,7 @@ def test_a_woken_predecessor_publishes_no_file(owners: Owners) -> None:
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)
 
     owners.take_over(owners.files, 2)
-    with pytest.raises(
-        OwnershipLostError, match=r"this process was replaced as the owner of .* number 2 has continued"
-    ):
+    with pytest.raises(OwnershipLostError, match=r"this process is no longer the owner of .* number 2 has continued"):
         paused.commit(5)
     before = owners.visible_rows()
     owners.writer(owners.files, 2).restore(kept)

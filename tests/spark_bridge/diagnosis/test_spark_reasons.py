@@ -100,7 +100,7 @@ MEMORY = (
             SparkReason(
                 name="WorkerExitedError",
                 text="Python worker exited unexpectedly (crashed): a function has ended its process (os._exit), crashed"
-                " in native code, or was killed for want of memory",
+                " in native code, or was killed for lack of memory",
             ),
         ),
         (

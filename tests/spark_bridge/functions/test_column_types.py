@@ -51,9 +51,9 @@ def test_types_are_written_as_spark_writes_them(text: str, written: str) -> None
         ("map<string>", "',' is missing before '>'"),
         ("map<map<int,int>,int>", "the keys of a map cannot hold a map"),
         ("struct<>", "the name of a field is missing before '>'"),
-        ("struct<a:int,A:int>", "the field 'A' is there twice"),
-        ("decimal(39)", "a decimal has at most 38 digits, and no more than these after the point"),
-        ("decimal(3,4)", "a decimal has at most 38 digits, and no more than these after the point"),
+        ("struct<a:int,A:int>", "the field 'A' occurs twice"),
+        ("decimal(39)", "a decimal has at most 38 digits, including those after the point"),
+        ("decimal(3,4)", "a decimal has at most 38 digits, including those after the point"),
         ("decimal(a)", "'a' is not a number"),
     ],
 )

@@ -266,7 +266,7 @@ def expiring(descriptor: Any) -> Any:
     return descriptor
 
 
-NO_KEY = "state and timers belong to the current key, and there is none"
+NO_KEY = "state and timers belong to the current key, but there is none"
 
 
 @pytest.mark.parametrize("living", [lambda each: each, expiring])

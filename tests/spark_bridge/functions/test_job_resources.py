@@ -87,5 +87,5 @@ def test_an_unknown_resource_is_refused_with_the_existing_ones() -> None:
         JobResourceError, match="no broadcast variable 'prices', only 'rates': add one with with_broadcast_set"
     ):
         context.get_broadcast_variable("prices")
-    with pytest.raises(JobResourceError, match="no cached file 'towns', nor any other"):
+    with pytest.raises(JobResourceError, match="no cached file 'towns', and no others exist"):
         without.get_cached_file("towns")

@@ -77,5 +77,5 @@ def test_a_name_belongs_to_one_type_of_metric() -> None:
     group = MetricGroup()
     group.counter("rows")
 
-    with pytest.raises(FunctionError, match="the metric rows is a counter already, and cannot be a meter too"):
+    with pytest.raises(FunctionError, match="the metric rows is already a counter and cannot also be a meter"):
         group.meter("rows")

@@ -100,7 +100,7 @@ def test_registering_the_same_state_twice_returns_one_state() -> None:
         ),
         (lambda store: store.get_broadcast_state(NUMBERS), "get_broadcast_state takes a MapStateDescriptor"),
         (lambda store: store.get_list_state(ValueStateDescriptor("one", "int")), "takes a ListStateDescriptor"),
-        (lambda store: store.get_list_state(with_ttl()), "operator state has no time-to-live"),
+        (lambda store: store.get_list_state(with_ttl()), "operator state cannot have a time-to-live"),
     ],
 )
 def test_an_invalid_state_is_an_error(register: Callable[[OperatorStateStore], object], said: str) -> None:

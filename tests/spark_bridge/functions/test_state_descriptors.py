@@ -117,7 +117,7 @@ def test_a_value_that_is_not_a_descriptor_is_refused() -> None:
 def test_a_function_without_keys_has_no_keyed_state() -> None:
     without_keys = FunctionRuntimeContext(TaskInfo(), None, MetricGroup())
 
-    with pytest.raises(StateDescriptorError, match="there are no keys here, and so no keyed state as Value"):
+    with pytest.raises(StateDescriptorError, match="the stream has no keys, so Value"):
         without_keys.get_state(ValueStateDescriptor("state", "bigint"))
 
 
@@ -140,7 +140,7 @@ def test_a_default_must_have_the_type_of_its_state() -> None:
 @pytest.mark.parametrize("type_", ["array<int>", "struct<a:int>", "float"])
 def test_keys_of_map_state_must_have_a_comparable_type(type_: str) -> None:
     with pytest.raises(
-        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, whose values cannot be found"
+        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, whose values cannot be looked up"
     ):
         MapStateDescriptor("m", type_, "bigint")
 

@@ -264,7 +264,7 @@ def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> 
             1,
             lambda _, ctx: ctx.get_broadcast_state(MapStateDescriptor("rules", "int", "int")),
             StateDescriptorError,
-            "take the descriptor that",
+            "use the descriptor that",
         ),
         (1, lambda function, _: function.kept.add(1), KeyContextError, "broadcast row belongs to no key"),
         (1, lambda function, _: function.kept.get(), KeyContextError, "broadcast row belongs to no key"),

@@ -211,7 +211,7 @@ def test_a_users_thread_sends_events_through_an_action() -> None:
     harness = RunnerHarness()
     harness.run(READY)
     gateway, context = harness.coordinator.gateways[0], harness.coordinator.context
-    with pytest.raises(OperatorCoordinatorError, match=r"outside of its calls: .*run_in_coordinator_thread"):
+    with pytest.raises(OperatorCoordinatorError, match=r"outside of a call: .*run_in_coordinator_thread"):
         gateway.send_event("now")
 
     other = threading.Thread(target=lambda: context.run_in_coordinator_thread(lambda: gateway.send_event("later")))

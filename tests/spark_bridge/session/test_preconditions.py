@@ -66,7 +66,7 @@ def test_too_few_open_files_are_refused_or_raised_if_allowed(
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
 
     if is_refused:
-        with pytest.raises(SessionError, match=rf"may open {most} files, and needs {NEEDED_FILES}: .*ulimit -n"):
+        with pytest.raises(SessionError, match=rf"may open {most} files, but needs {NEEDED_FILES}: .*ulimit -n"):
             check_preconditions("local[1]", starts_jvm=True)
     else:
         check_preconditions("local[1]", starts_jvm=True)

@@ -195,7 +195,7 @@ def test_rows_below_a_path_with_brackets_are_read_or_reported_missing(tmp_path: 
     [read] = saved.read(pa.schema([("name", pa.string())]))
 
     assert read.to_pylist() == [{"name": "app[1]"}]
-    with pytest.raises(CheckpointFormatError, match="1 rows were written, and it has 0"):
+    with pytest.raises(CheckpointFormatError, match="1 rows were written, but it has 0"):
         list(replace(saved, address=f"{scheme}{tmp_path}/empty[1]").read(read.schema))
 
 

@@ -165,7 +165,7 @@ def test_reading_a_blocked_channel_raises_an_assertion_error() -> None:
     aligner = BarrierAligner(2)
     handler_actions(aligner, (0, barrier(1)))
 
-    with pytest.raises(AssertionError, match="blocked and was read"):
+    with pytest.raises(AssertionError, match="was read although it is blocked"):
         aligner.handle(0, barrier(1), 1)
 
 

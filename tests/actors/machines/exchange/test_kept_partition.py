@@ -94,7 +94,7 @@ def test_an_unknown_subpartition_of_a_retained_partition_is_refused_by_number(su
 
 
 def test_a_partition_is_retained_when_it_is_completely_written() -> None:
-    with pytest.raises(AssertionError, match="not written wholly"):
+    with pytest.raises(AssertionError, match="not written completely"):
         partition_of_batches("a").finished()
 
 

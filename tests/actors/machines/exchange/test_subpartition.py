@@ -62,7 +62,7 @@ def test_a_subpartition_accepts_only_one_reader() -> None:
     subpartition = holding()
     subpartition.request(CONSUMER, 1)
 
-    with pytest.raises(AssertionError, match="one reader"):
+    with pytest.raises(AssertionError, match="already has a reader"):
         subpartition.request(CONSUMER, 1)
 
 

@@ -62,7 +62,7 @@ def test_accumulators_of_one_name_and_different_types_have_no_result() -> None:
     results = merged([counter(2), long, counter(3), counter(1, "other")])
 
     assert results.merged == (counter(1, "other"),)
-    reason = "it is of kind IntCounter in one place and of kind LongCounter in another"
+    reason = "it is of kind IntCounter in one subtask and of kind LongCounter in another"
     assert results.failed == (FailedAccumulatorResult(name="rows", reason=reason),)
 
 

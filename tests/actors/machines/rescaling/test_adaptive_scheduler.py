@@ -147,7 +147,7 @@ def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
 
     [ignored] = scheduling.rescales()
     assert ignored.reason is RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-    assert ignored.comment == "the job has the parallelism already that 2 slots allow"
+    assert ignored.comment == "the job already has the parallelism that 2 slots allow"
 
 
 def test_a_job_that_fails_during_a_rescale_restarts_rescaled() -> None:

@@ -109,7 +109,7 @@ def cancels_slot_timer(allocation: str) -> CancelTimer:
 
 
 def fails_slot(allocation: str, job: JobId = JOB) -> Tell[JobMasterOf]:
-    reason = f"{HERE} does not know it"
+    reason = f"{HERE} does not know the slot"
     failed = FailSlot(task_manager_id=HERE, allocation_id=AllocationId(allocation), reason=reason)
     return Tell(to=JobMasterOf(job), message=failed)
 

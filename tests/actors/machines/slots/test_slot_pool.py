@@ -146,7 +146,7 @@ def test_a_duplicate_request_to_the_pool_is_ignored() -> None:
 
     effects = feed(slots, wanted("r1"))
 
-    assert effects == [Ignore(reason="r1 was made before")]
+    assert effects == [Ignore(reason="the slot request r1 exists already")]
 
 
 def test_requests_wait_for_a_resource_manager() -> None:

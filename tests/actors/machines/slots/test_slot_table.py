@@ -208,7 +208,7 @@ def test_freeing_a_slot_twice_is_idempotent() -> None:
     effects_besides_timers(held, task_ended("x"))
     afterwards = effects_besides_timers(held, free("a"))
 
-    assert while_releasing == [Ignore(reason="task-manager-1/0 is being given up")]
+    assert while_releasing == [Ignore(reason="task-manager-1/0 is being released")]
     assert afterwards == [Ignore(reason="a holds no slot here")]
 
 

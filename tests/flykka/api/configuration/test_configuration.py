@@ -85,7 +85,10 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ("parallelism: true", "parallelism: True is not a whole number from 1$"),
         ("parallelism:", "parallelism: None is not a whole number from 1$"),
         ("checkpoint_interval: soon", "checkpoint_interval: the length of time 'soon' is not of the form"),
-        ("retention: keep", "retention: 'keep' is none of no-externalized-checkpoints, delete-on-cancellation, retain"),
+        (
+            "retention: keep",
+            "retention: 'keep' is not one of no-externalized-checkpoints, delete-on-cancellation, retain",
+        ),
         ("operator_chaining: 1", "operator_chaining: 1 is neither true nor false$"),
         ("overwrite: {a: b}", "overwrite: {'a': 'b'} is not a list of paths$"),
         ("checkpoint_dir: ''", "checkpoint_dir: it is empty$"),
@@ -94,9 +97,9 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ("high_availability: 'zookeeper:zk'", "high_availability: 'zookeeper:zk' contains no address of ZooKeeper"),
         (
             "from_checkpoint: latest\nfresh: true",
-            "a job starts from one place: give from_checkpoint or fresh, not both",
+            "a job can start from one checkpoint only: give from_checkpoint or fresh, not both",
         ),
-        ("ring: 5\nmax_bytes: 7", "ring bounds a recording already"),
+        ("ring: 5\nmax_bytes: 7", "ring already limits the recording"),
         ("parallelism: [", "cannot be read: while parsing"),
         ("- parallelism", "contains no options: write each on its own line, such as parallelism: 4$"),
     ],

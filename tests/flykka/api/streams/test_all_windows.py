@@ -101,7 +101,7 @@ def test_results_have_no_key_and_one_subtask_receives_all_rows(spark: SparkSessi
 def test_more_than_one_subtask_is_refused(spark: SparkSession) -> None:
     counted = bids(spark).count_window_all(3).process(EmitNothingForAll(), "n bigint").uid("threes")
 
-    with pytest.raises(ProgramError, match=r"^the parallelism of threes .* is 1 at most, not 2$"):
+    with pytest.raises(ProgramError, match=r"^the parallelism of threes .* must be at most 1, not 2$"):
         counted.set_parallelism(2)
 
 

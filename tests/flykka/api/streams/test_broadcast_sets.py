@@ -77,8 +77,11 @@ def self_broadcast(env: Env) -> DataStream:
 @pytest.mark.parametrize(
     ("write", "refusal"),
     [
-        (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
-        (self_broadcast, "the broadcast variable is computed from rows of the operator itself"),
+        (
+            twice,
+            r"'rates'\) of process\(Rated\): the operator already has a broadcast variable of this name",
+        ),
+        (self_broadcast, "the operator would wait for a broadcast variable that is computed from its own rows"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
             "must be a non-empty text, not ' '",
@@ -90,7 +93,7 @@ def self_broadcast(env: Env) -> DataStream:
         ),
         (
             lambda env: stream_of_numbers(env).where("id > 0").with_broadcast_set(stream_of_numbers(env), "rates"),
-            "process.* has, window",
+            "use process.*, a window",
         ),
     ],
 )

@@ -92,5 +92,5 @@ def test_upserts_cannot_be_cached(spark: SparkSession) -> None:
 
 
 def test_settings_of_a_cached_stream_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set it before cache\(\)"):
+    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set them before cache\(\)"):
         bids(spark).cache().uid("mine")

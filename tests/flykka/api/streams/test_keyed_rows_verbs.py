@@ -33,12 +33,12 @@ def test_a_table_function_emits_its_declared_columns_and_event_time_if_present(
     ("said", "text"),
     [
         ({"state": "n"}, r"process_table\(nothing\): the declared columns, 'n', cannot be read"),
-        ({"state": "auction long"}, "the state has the column 'auction', and so have the keys"),
+        ({"state": "auction long"}, "both the state and the keys have a column 'auction'"),
         ({"state": "__n long"}, "names that begin with '__' are reserved"),
         ({"state": "n long, N long"}, "two columns are named 'N'"),
         ({"output": ""}, "the declared columns, '', "),
         ({"timer": "n"}, "timer .* and on_timer belong together"),
-        ({"timer": "m", "on_timer": nothing}, "the timer 'm' is no column of the state: n"),
+        ({"timer": "m", "on_timer": nothing}, "the timer 'm' is not a column of the state: n"),
         ({"timer": "n", "on_timer": nothing}, "the timer 'n' is of type bigint, not timestamp"),
         ({"frames": "polars"}, "frames are 'arrow' or 'pandas', not 'polars'"),
     ],
@@ -56,7 +56,9 @@ def test_invalid_arguments_of_a_table_function_are_refused(
 def test_a_key_named_like_another_column_is_refused(spark: SparkSession) -> None:
     keyed = bids(spark).key_by(F.upper("channel").alias("channel"))
 
-    with pytest.raises(StreamTypeError, match="the key 'channel' has the name of a column of the rows, but another"):
+    with pytest.raises(
+        StreamTypeError, match="the key 'channel' has the name of a column of the rows, but a different"
+    ):
         keyed.process_table(nothing, state="n long", output="n long")
     assert bids(spark).key_by(F.col("channel")).process_table(nothing, state="n long", output="n long").columns == ["n"]
 

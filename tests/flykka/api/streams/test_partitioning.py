@@ -62,7 +62,7 @@ def test_the_last_key_takes_precedence(spark: SparkSession) -> None:
 def test_a_partitioned_stream_is_not_an_operator(spark: SparkSession) -> None:
     stream = bids(spark).rebalance()
 
-    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: set it before rebal"):
+    with pytest.raises(ProgramError, match="is partitioned already and has no settings: set them before rebal"):
         stream.uid("bids")
 
 

@@ -51,7 +51,7 @@ def test_the_time_to_live_is_part_of_the_fingerprint(spark: SparkSession) -> Non
         (
             lambda left, right: left.key_by("auction").count().key_by("auction").regular_join(right.key_by("auction")),
             StreamTypeError,
-            "are upserts by auction, and results of a row that changes would stay",
+            "are upserts by auction, but the join would keep results of rows that have changed",
         ),
         (
             lambda left, right: left.key_by("auction").regular_join(right.key_by("channel")).select("left.at"),

@@ -141,7 +141,7 @@ def test_methods_that_depend_on_batch_boundaries_are_refused(spark: SparkSession
     program = Program()
     stream = bids(spark, program)
 
-    with pytest.raises(StreamTypeError, match=rf"{what}.*, which holds for one batch only"):
+    with pytest.raises(StreamTypeError, match=rf"{what}.* within one batch only"):
         verb(stream)
 
     assert len(program.transformations) == 1

@@ -138,7 +138,7 @@ def test_the_join_type_and_retained_columns_are_part_of_the_fingerprint(spark: S
         (
             lambda one, two: upserts(two, "auction").key_by("auction").temporal_join(one),
             StreamTypeError,
-            "are upserts and deletes by auction, and results of a row that changes would stay",
+            "are upserts and deletes by auction, but the join would keep results of rows that have changed",
         ),
     ],
 )

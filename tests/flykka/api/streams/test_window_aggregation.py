@@ -175,7 +175,7 @@ def test_late_rows_are_emitted_by_the_tasks_of_their_windows(
     late = bids_per_hour(spark).get_side_output(LATE)
 
     with pytest.raises(
-        ProgramError, match=rf"^the {what} of get_side_output\(late\) is that of counts .*, in whose tasks"
+        ProgramError, match=rf"^get_side_output\(late\) runs in the tasks of counts .*, so set the {what} there"
     ):
         setting(late)
     assert late.name("too late").uid("late") is late

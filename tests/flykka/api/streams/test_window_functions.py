@@ -121,7 +121,7 @@ def test_results_grouped_by_the_window_are_accepted(
         pytest.param(lambda rows: rows.orderBy("price").limit(3), "this limits rows", id="a limit"),
         pytest.param(
             lambda rows: rows.withColumn("n", F.row_number().over(Window.orderBy("price"))),
-            "this uses a window function of all windows that fire together, and which these are depends",
+            "this uses a window function of all windows that fire together, which depends",
             id="a window function",
         ),
     ],
@@ -167,7 +167,7 @@ def test_windows_over_all_rows_are_preaggregated_and_merged_in_one_subtask(
 def test_windows_over_all_rows_run_in_only_one_subtask(spark: SparkSession) -> None:
     counted = bids(spark).window_all(HOURS).aggregate(F.count("*")).uid("counts")
 
-    with pytest.raises(ProgramError, match=r"^the parallelism of counts .* is 1 at most, not 2$"):
+    with pytest.raises(ProgramError, match=r"^the parallelism of counts .* must be at most 1, not 2$"):
         counted.set_parallelism(2)
     assert counted.set_parallelism(1) is counted
 

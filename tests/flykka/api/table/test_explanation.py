@@ -30,13 +30,13 @@ BOUNDS = "if its ON bounds the event times of both sides"
             "SELECT a.price, b.price AS other FROM bid a JOIN bid b ON a.price > b.price",
             "join()",
             "the current rows of both sides forever",
-            "has no equality of both sides: each change meets all rows of the other side",
+            "has no equality condition: each changed row is compared with all rows of the other side",
         ),
         (
             "SELECT auction FROM bid WHERE auction NOT IN (SELECT bidder FROM bid)",
             "join()",
             "the current rows of both sides forever",
-            "has no equality of both sides: each change meets all rows of the other side",
+            "has no equality condition: each changed row is compared with all rows of the other side",
         ),
         (
             "SELECT auction, collect_list(price) AS prices FROM auction GROUP BY auction",

@@ -111,9 +111,8 @@ def test_explain_lists_the_retained_state(queries: Queries) -> None:
     )
 
     assert "keeps the rows of the left side until the watermark reaches their time" in explanation
-    assert (
-        "the versions of the right side until the watermark reaches the next one of their key, the last" in explanation
-    )
+    latest = "the versions of the right side until the watermark reaches the next version of the key, the latest"
+    assert latest in explanation
 
 
 ON = "ON b.bidder = v.bidder"

@@ -29,8 +29,8 @@ def test_a_job_graph_is_drawn_on_the_terminal() -> None:
     text = re.sub(r" · id \w+", "", terminal_text_of(100, "job"))
 
     assert text.splitlines()[2:] == [
-        "Job graph  5 vertices: operators in one box run as one task; up to: the most subtasks that it can be",
-        "scaled to, its key groups",
+        "Job graph  5 vertices: operators in one box run as one task; up to: the maximum parallelism, its",
+        "number of key groups",
         "● orders",
         "│ valid",
         "│ parallelism 4 (up to 128) · group default",

@@ -71,7 +71,7 @@ def test_the_json_document_is_flinks_plan_with_additional_graphs() -> None:
     ("reads", "expected"),
     [
         ((), "each subtask reads all"),
-        (((0,), (1,)), "each subtask reads the one of its number"),
+        (((0,), (1,)), "each subtask reads the subtask with the same number"),
         (((0, 1, 2), (3, 4)), "1 reads 1-3, 2 reads 4-5"),
         (tuple((0,) for _ in range(20)), ", ".join(f"{number} reads 1" for number in range(1, 9)) + ", ..."),
     ],

@@ -388,9 +388,9 @@ def test_unreadable_tables_are_refused(spark: SparkSession, versioned_table: Pat
         SourceError, match=r"log of .*table begins at 20.*: the table cannot be read as of an earlier time"
     ):
         source.timestamp_as_of(1).bound(spark, None)
-    with pytest.raises(ValueError, match="choose the first for the whole table, or the second for the rows added"):
+    with pytest.raises(ValueError, match="use the first to read the whole table, or the second to read the rows"):
         source.version_as_of(1).starting_version(2)
     with pytest.raises(ValueError, match="has no time zone"):
         source.timestamp_as_of(dt.datetime(2024, 1, 1))
-    with pytest.raises(SourceError, match="is none of a Delta source"):
+    with pytest.raises(SourceError, match="is not a position of a Delta source"):
         discover_splits(spark, source, b"7")

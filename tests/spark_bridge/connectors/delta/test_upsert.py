@@ -158,8 +158,12 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
             "the column 'row_kind' has null, which is not a row kind",
             marks=pytest.mark.long,
         ),
-        ((None, "a", 1, "+I"), "a change has no 'id', by which it is merged"),
-        pytest.param((1, "a", None, "+I"), "a change has no 'seq', by which it is merged", marks=pytest.mark.long),
+        ((None, "a", 1, "+I"), "a change has no value in the column 'id', by which changes are merged"),
+        pytest.param(
+            (1, "a", None, "+I"),
+            "a change has no value in the column 'seq', by which changes are merged",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_an_unmergeable_change_is_reported(
@@ -182,5 +186,5 @@ def test_invalid_settings_are_refused(spark: SparkSession, table: Path) -> None:
         DeltaSink.upsert(table, keys=["key"]).check_rows(rows)
     with pytest.raises(PrototypeError, match=r"a text such as '\+I', and 'row_kind' is of type int"):
         DeltaSink.upsert(table, keys=["id"]).check_rows(rows)
-    with pytest.raises(PrototypeError, match="the column 'id' has the kind of a change"):
+    with pytest.raises(PrototypeError, match="the column 'id' contains kinds of changes"):
         DeltaSink.upsert(table, keys=["id"], row_kind="id").check_rows(rows)

@@ -80,8 +80,8 @@ def test_a_missing_column_is_reported_with_the_existing_columns() -> None:
     wrong = schema_mismatch(struct_of(LongType()), others)
 
     assert wrong == (
-        "it has no column 'a' (expected bigint), but b, c; with the option mergeSchema=True what a file does not have"
-        " is read as nulls"
+        "it has no column 'a' (expected bigint); its columns are b, c; with the option mergeSchema=True missing columns"
+        " are read as nulls"
     )
     assert schema_mismatch(struct_of(LongType()), others, may_lack=True) is None
 

@@ -86,7 +86,7 @@ def test_a_file_beside_partition_folders_is_refused(spark: SparkSession, tmp_pat
         pq.write_table(table, path) if name == "parquet" else path.write_bytes(b'{"id": 1, "n": 1}')
     source = by_fsspec(getattr(FileSource, name)(tmp_path, schema="id bigint, n int"))
 
-    with pytest.raises(Exception, match=rf"/a\.{name} is in no folder that is named n=\.\.\., as other files are"):
+    with pytest.raises(Exception, match=rf"/a\.{name} is not in a folder named n=\.\.\., unlike other files"):
         rows_of_source(spark, source.files_per_batch(2))
 
 

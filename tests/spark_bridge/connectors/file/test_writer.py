@@ -151,7 +151,7 @@ def test_published_files_moved_away_do_not_stop_the_job(sink: Sink, caplog: pyte
     sink.writer(attempt=1).restore(state)
 
     assert sink.staged() == []
-    assert "is no longer there: taken for published" in caplog.text
+    assert "no longer exists, and is assumed to be published" in caplog.text
 
 
 def test_a_job_continues_after_its_predecessors_files_were_removed(
@@ -164,7 +164,7 @@ def test_a_job_continues_after_its_predecessors_files_were_removed(
 
     sink.writer(job="after").restore(state)
 
-    assert "is no longer there: taken for published" in caplog.text
+    assert "no longer exists, and is assumed to be published" in caplog.text
 
 
 @pytest.mark.parametrize("leaves_an_empty_folder", [True, False], ids=["mount point", "nothing"])

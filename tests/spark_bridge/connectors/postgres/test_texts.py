@@ -23,7 +23,7 @@ def test_a_log_position_is_converted_to_a_number(text: str) -> None:
 
 
 def test_a_position_in_another_format_is_refused() -> None:
-    with pytest.raises(SourceError, match="is none of a PostgresCdcSource"):
+    with pytest.raises(SourceError, match="is not a position of a PostgresCdcSource"):
         CdcPosition.read(b'{"next": {}}')
 
 

@@ -140,7 +140,7 @@ def test_rows_that_do_not_match_the_table_are_refused(
 def test_missing_key_and_order_columns_are_reported(spark: SparkSession, database: Database) -> None:
     sink = PostgresSink.upsert(database.conninfo, "names", keys=["id"], sequence_by="at")
 
-    with pytest.raises(PrototypeError, match="goes by the column 'at', and the rows have id"):
+    with pytest.raises(PrototypeError, match="needs the column 'at', but the rows have id"):
         sink.check_rows(spark.sql("SELECT 1 AS id"))
     with pytest.raises(ValueError, match="a list of columns"):
         PostgresSink.upsert(database.conninfo, "names", keys="id")

@@ -187,7 +187,7 @@ class Forever(Contents):
 
 
 def test_window_state_lives_as_long_as_the_window() -> None:
-    with pytest.raises(StateDescriptorError, match="of a window can have no time-to-live"):
+    with pytest.raises(StateDescriptorError, match="of a window cannot have a time-to-live"):
         windowed_table(GlobalWindows.create(), Forever(), trigger=CountTrigger.of(1))
 
 

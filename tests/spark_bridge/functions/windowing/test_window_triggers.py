@@ -108,7 +108,7 @@ def test_a_delta_trigger_compares_with_the_last_fired_row() -> None:
 def test_a_delta_trigger_over_a_missing_column_is_refused() -> None:
     table = windowed_table(GlobalWindows.create(), trigger=DeltaTrigger.of(3, lambda last, now: 0, "km double"))
 
-    with pytest.raises(WindowError, match="DeltaTrigger compares km, and the rows have key, n, time"):
+    with pytest.raises(WindowError, match="DeltaTrigger compares km, but the rows have key, n, time"):
         table.process(window_row("a", None))
 
 
