@@ -4,9 +4,9 @@ SparkBridgeError ├── SessionError            the Spark session cannot be u
 of a vertex cannot be run as one stage ├── NotADataFrameError      a user's function has not returned a DataFrame ├──
 DeclaredSchemaError     a function's result does not have the columns that it declares ├── OperatorFailedError     a
 user's function has raised; the cause is its exception ├── FunctionError           a function with state or timers is
-invalid │   ├── StateDescriptorError    a state cannot be registered with this description │   ├── StateValueError
-a value does not fit its state │   ├── KeyContextError         a context or a state is used without a current key │
-├── TimerError              a timer in a function without keys, or at an invalid time │   ├── WindowError             a
+invalid │   ├── StateDescriptorError    a state cannot be registered with this description │   ├── StateValueError a
+value does not fit its state │   ├── KeyContextError         a context or a state is used without a current key │ ├──
+TimerError              a timer in a function without keys, or at an invalid time │   ├── WindowError             a
 trigger, an evictor or a window function does not fit its windows │   ├── JobResourceError        a cached file or a
 broadcast variable that the job does not have │   ├── EventValueError         an event or a value for an aggregate is
 not a plain value │   └── FunctionOutputError     a function emits anything but rows with the output's columns ├──
@@ -20,11 +20,11 @@ MissingChangesError     rows of a table came or went without recorded changes �
 that Spark's type does not have │   ├── UnreadableFileError     a file is damaged or has another format │   └──
 FileSchemaError         a file does not have the declared columns ├── SavedStateError         keyed state cannot be read
 or written from outside of a job ├── UserFileError           a file, an archive or requirements cannot be provided to
-functions ├── MissingExtraError       a library is not installed that belongs to an extra of flykka ├── SinkError
-a sink cannot write to its target, or cannot publish its staged rows │   └── StagedFileError         a staged file is
-missing or was changed ├── AttemptCancelledError   the attempt was cancelled: nothing of it may run any more ├──
-AttemptReplacedError    an attempt was ended by another one, or with its job └── PredecessorRunsError    the previous
-attempt has not ended, so the next one cannot start
+functions ├── MissingExtraError       a library is not installed that belongs to an extra of flykka ├── SinkError a sink
+cannot write to its target, or cannot publish its staged rows │   ├── ConflictingRowsError    two different rows have
+one key of a sink │   └── StagedFileError         a staged file is missing or was changed ├── AttemptCancelledError
+the attempt was cancelled: nothing of it may run any more ├── AttemptReplacedError    an attempt was ended by another
+one, or with its job └── PredecessorRunsError    the previous attempt has not ended, so the next one cannot start
 """
 
 from __future__ import annotations
@@ -173,6 +173,12 @@ class MissingExtraError(SparkBridgeError, ImportError):
 
 class SinkError(SparkBridgeError):
     """A sink cannot write to its target, or cannot publish its staged rows; the message names operator or file."""
+
+
+class ConflictingRowsError(SinkError):
+    """Two different rows have one key of a sink, without a rule for that; the message names the table and both rows."""
+
+    suppress_restarts = True
 
 
 class StagedFileError(SinkError):

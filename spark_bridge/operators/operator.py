@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
@@ -116,6 +117,10 @@ class Operator(Generic[Rows]):
     def next_timer_ms(self) -> int | None:
         """The first processing-time timer that has not fired (it may have been deleted); None if there is none."""
         return None
+
+    def before_snapshot(self, options: CheckpointOptions) -> Output[Rows]:
+        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only the head is called."""
+        return Output()
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Record the state as it is; with `everything` the snapshot does not refer to files of other checkpoints."""

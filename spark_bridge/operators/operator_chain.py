@@ -226,11 +226,12 @@ class OperatorChain(ABC, Generic[Rows]):
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
         """Record the state without results that fire with the checkpoint; emit those only if other tasks read them."""
-        stage, fired = command.stage, BatchResult()
+        stage = command.stage
+        fired = self._emitted([(self.head, self.head.before_snapshot(command.options))], stage)
         # Operators that use processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
         if self.descriptor.outputs:
-            fired, outputs = self._emitted(outputs, stage), ()
+            fired, outputs = fired + self._emitted(outputs, stage), ()
         everything = command.options.snapshot_type is not SnapshotType.CHECKPOINT
         for operator in self._stateful:
             operator.snapshot_state(command.checkpoint_id, everything=everything)

@@ -29,6 +29,7 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.table.upsert_tables import UpsertTable
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -86,8 +87,8 @@ class Planner:
         self._bounds: Limits = {}
         self._as_of = AsOfClauses(as_of)
 
-    def result(self, plan: PlanNode) -> DataStream:
-        """Return the stream of the result rows of a query.
+    def result(self, plan: PlanNode, table: UpsertTable | None = None) -> DataStream:
+        """Return the stream of the result rows of a query; for a table with a key, those are upserts by it.
 
         Raises:
             RefusedError: a part of it cannot run on a stream.
@@ -108,7 +109,7 @@ class Planner:
             )
         self._as_of.check()
         _check_names(relation, plan)
-        return _placed(plan, lambda: _result(relation))
+        return _placed(plan, lambda: _result(relation) if table is None else table.stream(relation))
 
     def _relation(self, node: PlanNode) -> Relation | None:
         """Plan a node; None if it reads no stream."""

@@ -96,7 +96,8 @@ class Declared:
 class TableSink:
     """A sink. With `keys` a row replaces the one with equal keys; without, rows are appended.
 
-    An `unordered` one cannot determine which of several rows of a key came last.
+    An `unordered` one cannot determine which of several rows of a key came last. The rows of a key are ordered by the
+    columns of `sequence_by`; an `unsequenced` sink is for rows of which each key has one per checkpoint.
 
     One that `shows` rows as they come accepts both. `encoded` are expressions of the columns that the sink writes, if
     these differ from those of the table.
@@ -107,6 +108,8 @@ class TableSink:
     unordered: bool = False
     shows: bool = False
     encoded: tuple[str, ...] = ()
+    sequence_by: tuple[str, ...] = ()
+    unsequenced: Sink | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
