@@ -342,7 +342,8 @@ def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause 
     if clause is not None:
         raise RefusedError(
             f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, keeps all"
-            " rows: leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have keys",
+            " rows: leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have"
+            " keys",
             clause.position,
         )
     return None
