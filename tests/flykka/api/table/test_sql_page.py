@@ -318,6 +318,9 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "INSERT INTO t (a) SELECT 1",
         "INSERT INTO t BY NAME SELECT 1 AS a",
     ),
+    "the same with `ON CONFLICT DO ERROR`, `DO DEDUPLICATE` or `DO NOTHING` at the end": tuple(
+        f"INSERT INTO t SELECT 1 ON CONFLICT DO {rule}" for rule in ("ERROR", "DEDUPLICATE", "NOTHING")
+    ),
     "`EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END`": (
         "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1; END",
     ),
