@@ -30,7 +30,7 @@ IS_PUBLISHED = "__is_published"
 """The column of state that marks the row that the sink has for its key."""
 
 CONFLICT = "__conflict"
-"""The column in which a worker reports two rows of a key; empty if there are none."""
+"""The column in which a worker reports two rows of a key; an empty text if no key has several."""
 
 
 class ConflictRule(StrEnum):
