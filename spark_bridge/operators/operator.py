@@ -118,9 +118,9 @@ class Operator(Generic[Rows]):
         """The first processing-time timer that has not fired (it may have been deleted); None if there is none."""
         return None
 
-    def before_snapshot(self, options: CheckpointOptions) -> Output[Rows]:
+    def before_snapshot(self, options: CheckpointOptions) -> Output[Rows] | None:
         """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only the head is called."""
-        return Output()
+        return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Record the state as it is; with `everything` the snapshot does not refer to files of other checkpoints."""

@@ -226,8 +226,8 @@ class OperatorChain(ABC, Generic[Rows]):
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
         """Record the state without results that fire with the checkpoint; emit those only if other tasks read them."""
-        stage = command.stage
-        fired = self._emitted([(self.head, self.head.before_snapshot(command.options))], stage)
+        stage, pending = command.stage, self.head.before_snapshot(command.options)
+        fired = BatchResult() if pending is None else self._emitted([(self.head, pending)], stage)
         # Operators that use processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
         if self.descriptor.outputs:

@@ -89,18 +89,18 @@ class UpsertMaterialiser(KeyedBatchOperator[Slices, StateRows]):
         self._rows = _SparkUpserts(context, code)
         super().__init__(context.operator_id, self._rows, self._rows.backend)
 
-    def before_snapshot(self, options: CheckpointOptions) -> Output[Slices]:
+    def before_snapshot(self, options: CheckpointOptions) -> Output[Slices] | None:
         # Batches that an unaligned barrier has overtaken may remove one of two rows.
         return self._published(judges=options.alignment is AlignmentType.ALIGNED)
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
         """Publish rows at the end of the input: some tasks of a batch job end before the only checkpoint."""
-        return self._published(judges=True) if watermark_ms == WATERMARK_MAX else Output()
+        return (self._published(judges=True) if watermark_ms == WATERMARK_MAX else None) or Output()
 
-    def _published(self, *, judges: bool) -> Output[Slices]:
+    def _published(self, *, judges: bool) -> Output[Slices] | None:
         since = self._rows.changed_since
         if since is None:
-            return Output()
+            return None
         result = self.compute(lambda readings, version: self._rows.published(readings, version, since, judges=judges))
 
         def on_emitted() -> None:
