@@ -118,7 +118,7 @@ def at_checkpoints(folder: Path) -> Iterator[tuple[int, Mapping[str, list[Row]]]
 
 def check_tables(tables: Mapping[str, list[Row]]) -> None:
     """Compare all tables with the balances, of which no amount may be missing."""
-    balances: dict[int, int] = dict(tables["balances"])  # type: ignore[arg-type]
+    balances: dict[int, int] = dict(tables["balances"])
     assert sum(balances.values()) == OPENING * len(balances)
     assert tables["totals"] == [(1, len(balances), OPENING * len(balances))]
     pairs = [account for account in sorted(balances) if account + 1 in balances]

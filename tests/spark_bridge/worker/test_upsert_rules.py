@@ -160,14 +160,15 @@ def test_published_rows_follow_the_rule_at_each_barrier(
             assert emitted == []
             return
         assert conflict == ""
-        changed = [row["k"] for row in emitted]
+        changed = [change["k"] for change in emitted]
         assert len(changed) == len(set(changed)), "a key has one change"
-        for row in emitted:
-            if row["row_kind"] == "-D":
-                assert table.pop(row["k"]) == (row["k"], _read(row["v"]))
+        for change in emitted:
+            key, new = change["k"], (change["k"], _read(change["v"]))
+            if change["row_kind"] == "-D":
+                assert table.pop(key) == new
             else:
-                assert table.get(row["k"]) != (row["k"], _read(row["v"])), "what does not change is not emitted"
-                table[row["k"]] = (row["k"], _read(row["v"]))
+                assert table.get(key) != new, "what does not change is not emitted"
+                table[key] = new
         expected = {key: _chosen(rule, found, before.get(key)) for key, found in present.items()}
         assert table == expected
 
