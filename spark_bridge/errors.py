@@ -150,6 +150,12 @@ class SinkError(SparkBridgeError):
     """A sink cannot write to its target, or cannot publish its staged rows; the message names operator or file."""
 
 
+class ConflictingRowsError(SinkError):
+    """Two different rows have one key of a sink, without a rule for that; the message names the table and both rows."""
+
+    suppress_restarts = True
+
+
 class StagedFileError(SinkError):
     """A staged file of a checkpoint was changed or is missing before it is published; the message names it."""
 

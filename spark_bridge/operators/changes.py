@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -18,7 +18,7 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
-from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
+from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, WorkerFunction, with_keys
 from flykka.spark_bridge.program.prototype import key_schema
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.operators.spark_keyed_batches import KeyedCode
     from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.process_batch import KeyedWork
@@ -40,8 +41,8 @@ _ROW = "__row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesCode(OperatorCode):
-    """Stores the `columns` of the current rows by `keys`, and emits the changes of results.
+class IndexCode(OperatorCode):
+    """Stores the `columns` of the current rows by `keys`.
 
     `does` describes the operator with everything that its state depends on, for the fingerprint.
     """
@@ -55,11 +56,9 @@ class ChangesCode(OperatorCode):
     columns: tuple[str, ...]
     key_fields: tuple[StructField, ...]
     emitted: tuple[StructField, ...]
-    function: JoinChanges | RowsBeforeAndAfter
-    results: Callable[[DataFrame], DataFrame] = field(repr=False)
     side: tuple[SideOutput, ...] = ()
 
-    state_fields = (StructField(WEIGHT, LongType()),)
+    state_fields: ClassVar[tuple[StructField, ...]] = (StructField(WEIGHT, LongType()),)
 
     def needs_order(self, *, readers_do: bool) -> bool:
         return False
@@ -69,14 +68,22 @@ class ChangesCode(OperatorCode):
         types = ", ".join(each.dataType.simpleString() for each in self.key_fields)
         return f"{self.does}({len(self.keys)} keys of {types})"
 
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        batches = SparkChanges(context, self)
-        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
-
     def keyed(self, rows: DataFrame) -> DataFrame:
         names = [each.name for each in self.key_fields]
         values = [*self.keys, *map(quoted, self.columns)]
         return with_keys(rows, self.key_fields, values).select(*names, WEIGHT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesCode(IndexCode):
+    """Emits the changes of results."""
+
+    function: JoinChanges | RowsBeforeAndAfter
+    results: Callable[[DataFrame], DataFrame] = field(repr=False)
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        batches = SparkChanges(context, self)
+        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
 def changes_code(
@@ -91,9 +98,7 @@ def changes_code(
     Raises:
         PrototypeError: rows or keys have a type that cannot be compared.
     """
-    stored = key_schema(prototype, [quoted(name) for name in function.stored])
-    types = [*key_schema(prototype, keys), *stored]
-    fields = [StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)]
+    fields, stored = index_fields(prototype, keys, function.stored)
     emitted = StructType(
         [
             *(StructField(name, stored[name].dataType) for name in function.emitted),
@@ -106,7 +111,7 @@ def changes_code(
         does=does,
         keys=tuple(keys),
         columns=function.stored,
-        key_fields=tuple(fields),
+        key_fields=fields,
         emitted=tuple(emitted),
         function=function,
         results=results,
@@ -114,15 +119,39 @@ def changes_code(
     return results(prototype.sparkSession.createDataFrame([], emitted)), code
 
 
-class SparkChanges(SparkKeyedBatches[JoinChanges | RowsBeforeAndAfter]):
-    def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
-        super().__init__(context, code, lambda _: code.function)
-        self._changes = code
+def index_fields(
+    prototype: DataFrame, keys: Sequence[Column | str], columns: Sequence[str]
+) -> tuple[tuple[StructField, ...], StructType]:
+    """Return the key columns of an index, and the columns of its rows. Raises as `changes_code` does."""
+    stored = key_schema(prototype, [quoted(name) for name in columns])
+    types = [*key_schema(prototype, keys), *stored]
+    return tuple(StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)), stored
+
+
+class SparkIndex(SparkKeyedBatches[WorkerFunction]):
+    """Batches over an index of rows, which are next to each other if their index keys are equal."""
+
+    def __init__(self, context: OperatorContext, code: KeyedCode, index_keys: int, function: WorkerFunction) -> None:
+        """`function` is that of the work in a worker; the first `index_keys` of the key columns are the index key."""
+        super().__init__(context, code, lambda _: function)
+        self._index_keys = index_keys
 
     @cached_property
     def _groups(self) -> KeyGroups:
-        keys = tuple(F.col(each.name) for each in self._code.key_fields[: len(self._changes.keys)])
+        keys = tuple(F.col(each.name) for each in self._code.key_fields[: self._index_keys])
         return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        row = [F.col(each.name) for each in self._code.key_fields[self._index_keys :]]
+        return self._code.keyed(rows).withColumn(POSITION, self._groups.position_of_row(row, ROW_BITS))
+
+
+class SparkChanges(SparkIndex[JoinChanges | RowsBeforeAndAfter]):
+    """Implements `KeyedBatches` for changing rows."""
+
+    def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
+        super().__init__(context, code, len(code.keys), code.function)
+        self._changes = code
 
     @property
     def has_several_readers(self) -> bool:
@@ -130,12 +159,7 @@ class SparkChanges(SparkKeyedBatches[JoinChanges | RowsBeforeAndAfter]):
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
-        return partial(ProcessChanges, index_keys=len(self._changes.keys))
-
-    def keyed(self, rows: DataFrame) -> DataFrame:
-        keyed = self._changes.keyed(rows)
-        row = [F.col(each.name) for each in self._code.key_fields[len(self._changes.keys) :]]
-        return keyed.withColumn(POSITION, self._groups.position_of_row(row, ROW_BITS))
+        return partial(ProcessChanges, index_keys=self._index_keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
@@ -114,6 +115,10 @@ class Operator(Generic[Rows]):
     @property
     def next_timer_ms(self) -> int | None:
         """The earliest processing-time timer that has not fired (it may be deleted); None if there is none."""
+        return None
+
+    def before_snapshot(self, options: CheckpointOptions) -> Output[Rows] | None:
+        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only the head is called."""
         return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:

@@ -225,11 +225,12 @@ class OperatorChain(ABC, Generic[Rows]):
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
         """Record the state without results that fire with the checkpoint. Emit these if other tasks read them."""
-        stage, fired = command.stage, BatchResult()
+        stage, pending = command.stage, self.head.before_snapshot(command.options)
+        fired = BatchResult() if pending is None else self._emitted([(self.head, pending)], stage)
         # Timers of processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
         if self.descriptor.outputs:
-            fired, outputs = self._emitted(outputs, stage), ()
+            fired, outputs = fired + self._emitted(outputs, stage), ()
         everything = command.options.snapshot_type is not SnapshotType.CHECKPOINT
         for operator in self._stateful:
             operator.snapshot_state(command.checkpoint_id, everything=everything)

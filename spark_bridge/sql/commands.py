@@ -15,6 +15,7 @@ from flykka.spark_bridge.sql.tokens import position_at, tokens
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
+    from flykka.spark_bridge.sql.conflict_clause import ConflictClause
     from flykka.spark_bridge.sql.watermark_clause import TableWatermark
 
 _TEMPORARY = "LocalTempView"
@@ -54,13 +55,14 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """INSERT INTO table query; `columns` are set if the statement lists them."""
+    """INSERT INTO table query; `columns` and `conflict` are set if the statement has them."""
 
     table: str
     position: Position | None
     columns: tuple[str, ...]
     by_name: bool
     query: PlanNode
+    conflict: ConflictClause | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,11 +112,15 @@ def declared_table(said: CreateTable, watermark: TableWatermark | None, session:
     """
     connector = _connector(said)
     own = {key: text for key, text in said.options.items() if key.lower() not in (IDLE_TIMEOUT, QUIET_PERIOD)}
+    names = {} if said.columns is None else {name.lower(): name for name in said.columns.names}
+    primary_key, partition_by = (
+        tuple(names.get(name.lower(), name) for name in columns) for columns in (said.primary_key, said.partition_by)
+    )
     declared = Declared(
         name=said.name,
         columns=said.columns,
-        primary_key=said.primary_key,
-        partition_by=said.partition_by,
+        primary_key=primary_key,
+        partition_by=partition_by,
         options=TableOptions(own),
         session=session,
     )
@@ -139,7 +143,7 @@ def declared_table(said: CreateTable, watermark: TableWatermark | None, session:
         connector=connector.name,
         columns=said.columns,
         comment=said.comment,
-        primary_key=said.primary_key,
+        primary_key=primary_key,
         watermark=watermark,
         strategy=strategy,
         source=source,

@@ -15,6 +15,7 @@ from flykka.spark_bridge.operators.keyed_rows import DropDuplicatesCode, Process
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
+from flykka.spark_bridge.operators.upsert_materialiser import UpsertMaterialiserCode
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.worker.weighted_results import JoinChanges
 
@@ -107,6 +108,8 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
         case ChangesCode():
             rows = " of both sides" if _is_join(code) else "" if _is_without_keys(code) else " of each key"
             return (f"the current rows{rows} {_FOR_EVER}",)
+        case UpsertMaterialiserCode():
+            return (f"the current rows of each key of the table, and the one that it has, {_FOR_EVER}",)
         case TemporalJoinCode():
             return (
                 "the rows of the left side until the watermark reaches their time",

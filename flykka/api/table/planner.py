@@ -31,6 +31,7 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.table.upsert_tables import UpsertTable
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -86,8 +87,8 @@ class Planner:
         self._reading: dict[PlanNode, bool] = {}
         self._as_of = AsOfClauses(as_of)
 
-    def result(self, plan: PlanNode) -> DataStream:
-        """Return the stream of a query's result rows.
+    def result(self, plan: PlanNode, table: UpsertTable | None = None) -> DataStream:
+        """Return the stream of a query's result rows; for a table with a key, these are upserts by it.
 
         Raises:
             RefusedError: a part of the query cannot run on a stream.
@@ -109,7 +110,7 @@ class Planner:
             )
         self._as_of.check()
         _check_names(relation, plan)
-        return _placed(plan, lambda: _result(relation))
+        return _placed(plan, lambda: _result(relation) if table is None else table.stream(relation))
 
     def _relation(self, node: PlanNode) -> Relation | None:
         """Plan a node; None if it reads no stream."""

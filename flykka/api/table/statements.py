@@ -14,6 +14,7 @@ from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
+from flykka.api.table.upsert_tables import UpsertTable, is_materialised
 from flykka.errors import ProgramError, SqlError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.program.source import Source
+    from flykka.spark_bridge.sql.conflict_clause import ConflictClause
+    from flykka.spark_bridge.sql.connectors.table_connector import TableSink
 
 
 def name_operators(
@@ -213,19 +216,22 @@ class Statements:
 
         Raises:
             SqlError: the table is unknown, cannot be written or has different columns; the query cannot run; or the
-                query emits upserts and the table only appends.
+                query's rows change and the table only appends.
         """
         with self.taken_back(statement.source), _placed(insert.position):
             table = self._target(insert)
+            assert table.sink is not None, "it was checked"
+            target = _upsert_table(table, table.sink, insert.conflict)
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
                 stored = self._stored(statement.parsed, insert, table, analyzed)
-                stream = self._planner(streams, statement).result(stored)
-                _check_changelog(table, stream)
-                assert table.sink is not None, "the table has no sink"
+                stream = self._planner(streams, statement).result(stored, target)
+                if target is None:
+                    _check_changelog(table, table.sink, stream)
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
-                written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
+                sink = table.sink.unsequenced if is_materialised(stream) else None
+                written.sink_to(sink or table.sink.sink).name(f"{table.name}: {table.sink.sink}")
                 return stream
 
     def _planner(self, streams: Mapping[str, DataStream], statement: ParsedStatement) -> Planner:
@@ -331,38 +337,39 @@ def _placed(position: Position | None) -> Iterator[None]:
         raise RefusedError(str(wrong), position) from None
 
 
-def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
+def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause | None) -> UpsertTable | None:
+    """Return the target of upserts; None for a table without keys. Raises `RefusedError`."""
+    if sink.keys:
+        rule = None if clause is None else clause.rule
+        return UpsertTable(
+            name=table.name, keys=sink.keys, sequence=sink.sequence_by, rule=rule, unordered=sink.unordered
+        )
+    if clause is not None:
+        raise RefusedError(
+            f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, keeps all"
+            " rows: leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have"
+            " keys",
+            clause.position,
+        )
+    return None
+
+
+def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:
     """Raise `RefusedError` if the table cannot store the changes of the rows, for example if it only appends."""
-    keys, sink = stream.changelog.keys, table.sink
-    assert sink is not None, "the table has no sink"
+    keys = stream.changelog.keys
     if stream.changelog == APPEND_ONLY or sink.shows:
         return
-    if keys is None:
-        raise RefusedError(
-            f"the rows are changes of whole rows, of which no column is a key: {table.name}, USING {table.connector},"
-            " would keep all rows ever emitted. Select the key of the rows, or GROUP BY it; tables USING print show"
-            " changes",
-            None,
-        )
-    by = f"by ({', '.join(keys)})" if keys else "of one row, without a key"
-    if not sink.keys:
-        raise RefusedError(
-            f"the rows are upserts {by}: only the newest row of each key is current, but {table.name}, USING"
-            f" {table.connector}, would keep all rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
-            f" ({', '.join(keys) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY window(...)"
-            " gives each result once",
-            None,
-        )
-    if {key.lower() for key in keys} != {key.lower() for key in sink.keys}:
-        raise RefusedError(
-            f"the rows are upserts {by}, but the primary key of {table.name} is ({', '.join(sink.keys)}): rows would be"
-            " lost, or stay though outdated. Declare the same columns, or group by those of the table",
-            None,
-        )
-    if sink.unordered:
-        raise RefusedError(
-            f"the rows are upserts {by}: a key may have several between two checkpoints, and"
-            f" {table.connector} cannot tell which is the last. OPTIONS (sequence_by 'n') of {table.name} names a"
-            " column that grows with each, such as count(*) AS n",
-            None,
-        )
+    what = (
+        "changes of whole rows"
+        if keys is None
+        else f"upserts by ({', '.join(keys)})"
+        if keys
+        else "upserts of one row, without a key"
+    )
+    raise RefusedError(
+        f"the rows are {what}: only the newest are current, but {table.name}, USING {table.connector}, would keep all"
+        " rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
+        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY"
+        " window(...) gives each result once",
+        None,
+    )

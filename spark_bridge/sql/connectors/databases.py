@@ -50,13 +50,17 @@ def _delta_sink(declared: Declared) -> TableSink:
     sequence = options.names("sequence_by")
     if sequence and not declared.primary_key:
         raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
-    sink = (
-        DeltaSink.upsert(path, keys=declared.primary_key, sequence_by=sequence)
-        if declared.primary_key
-        else DeltaSink.append(path)
-    ).storage_options(**options.with_prefix("storage."))
-    sink = sink.partition_by(*declared.partition_by) if declared.partition_by else sink
-    return TableSink(sink=sink.merge_schema() if options.flag("merge_schema") else sink, keys=declared.primary_key)
+
+    def made(sequence_by: tuple[str, ...]) -> DeltaSink:
+        sink = (
+            DeltaSink.upsert(path, keys=declared.primary_key, sequence_by=sequence_by)
+            if declared.primary_key
+            else DeltaSink.append(path)
+        ).storage_options(**options.with_prefix("storage."))
+        sink = sink.partition_by(*declared.partition_by) if declared.partition_by else sink
+        return sink.merge_schema() if options.flag("merge_schema") else sink
+
+    return TableSink(sink=made(sequence), keys=declared.primary_key, sequence_by=sequence, unsequenced=made(()))
 
 
 def _iceberg_sink(declared: Declared) -> TableSink:
@@ -93,15 +97,21 @@ def _postgres_sink(declared: Declared) -> TableSink:
     sequence = declared.options.names("sequence_by")
     if sequence and not declared.primary_key:
         raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
-    sink = (
-        PostgresSink.upsert(conninfo, table, keys=declared.primary_key, sequence_by=sequence)
-        if declared.primary_key
-        else PostgresSink.append(conninfo, table)
-    )
+
+    def made(sequence_by: tuple[str, ...]) -> PostgresSink:
+        sink = (
+            PostgresSink.upsert(conninfo, table, keys=declared.primary_key, sequence_by=sequence_by)
+            if declared.primary_key
+            else PostgresSink.append(conninfo, table)
+        )
+        return sink.create_table() if declared.options.flag("create_table") else sink
+
     return TableSink(
-        sink=sink.create_table() if declared.options.flag("create_table") else sink,
+        sink=made(sequence),
         keys=declared.primary_key,
         unordered=not sequence,
+        sequence_by=sequence,
+        unsequenced=made(()),
     )
 
 

@@ -98,9 +98,10 @@ class Declared:
 class TableSink:
     """A sink. With `keys`, a row replaces the row with equal keys. Without keys, rows are appended.
 
-    An `unordered` sink cannot determine which of several rows with equal keys came last. A sink that `shows` rows
-    accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes, if these
-    differ from the table's columns.
+    An `unordered` sink cannot determine which of several rows with equal keys came last. The columns of `sequence_by`
+    order the rows of a key; an `unsequenced` sink is for rows of which each key has one per checkpoint. A sink that
+    `shows` rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes,
+    if these differ from the table's columns.
     """
 
     sink: Sink
@@ -108,6 +109,8 @@ class TableSink:
     unordered: bool = False
     shows: bool = False
     encoded: tuple[str, ...] = ()
+    sequence_by: tuple[str, ...] = ()
+    unsequenced: Sink | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,12 +54,26 @@ class Stateful(Noting):
     keeps_state = True
 
 
+class Pending(Stateful):
+    """Has rows to emit before each barrier."""
+
+    def before_snapshot(self, options: CheckpointOptions) -> Output[Names]:
+        return Output(rows=("pending",), on_emitted=lambda: self._calls.append(f"emitted {options.snapshot_type}"))
+
+
 class Chain(OperatorChain[Names]):
     """A chain whose rows are names, and which records its actions in order."""
 
-    def __init__(self, *, keeps_state: bool = True, updates_state: bool = False, outputs: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        keeps_state: bool = True,
+        updates_state: bool = False,
+        outputs: int = 0,
+        kind: type[Stateful] = Stateful,
+    ) -> None:
         self.calls: list[str] = []
-        head = (Stateful if keeps_state else Noting)(self.calls, updates_state=updates_state)
+        head = (kind if keeps_state else Noting)(self.calls, updates_state=updates_state)
         super().__init__(descriptor(OperatorKind.WINDOW_AGGREGATE, outputs=outputs), {head.operator_id: head})
 
     def emit(
@@ -145,3 +159,13 @@ def test_a_savepoint_contains_all_state() -> None:
 @pytest.mark.parametrize(("keeps_state", "lane"), [(True, Lane.STAGES), (False, Lane.AT_ONCE)])
 def test_a_barrier_of_a_stateless_chain_waits_for_no_thread(keeps_state: bool, lane: Lane) -> None:
     assert Chain(keeps_state=keeps_state).lane_of(SNAPSHOT) is lane
+
+
+@pytest.mark.parametrize("outputs", [0, 1])
+def test_pending_rows_are_emitted_before_the_state_is_recorded(outputs: int) -> None:
+    chain = Chain(outputs=outputs, kind=Pending)
+
+    result = chain.snapshot_state(replace(SNAPSHOT, watermark_ms=None))
+
+    assert chain.calls == ["emit pending", "emitted CHECKPOINT", "note 1"]
+    assert result.rows_out == 1

@@ -316,10 +316,11 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "CREATE TEMPORARY FUNCTION f(x INT) RETURNS INT RETURN x",
         "DROP TEMPORARY FUNCTION f",
     ),
-    "`INSERT INTO table [(columns)] [BY NAME] SELECT ...`": (
-        "INSERT INTO t SELECT 1",
-        "INSERT INTO t (a) SELECT 1",
-        "INSERT INTO t BY NAME SELECT 1 AS a",
+    "`INSERT INTO table [(columns)] [BY NAME] SELECT ...`": tuple(
+        f"INSERT INTO t {rows}" for rows in ("SELECT 1", "(a) SELECT 1", "BY NAME SELECT 1 AS a")
+    ),
+    "the same with `ON CONFLICT DO ERROR`, `DO DEDUPLICATE` or `DO NOTHING` at the end": tuple(
+        f"INSERT INTO t SELECT 1 ON CONFLICT DO {rule}" for rule in ("ERROR", "DEDUPLICATE", "NOTHING")
     ),
     "`EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END`": (
         "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1; END",

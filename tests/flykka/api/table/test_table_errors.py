@@ -82,10 +82,15 @@ BAD = {
     "WITH c AS (SELECT 1) INSERT INTO out SELECT * FROM c": (1, 1, "INSERT INTO table WITH name AS"),
     "INSERT INTO out SELECT auction, count(*), 1 FROM bid GROUP BY auction": (1, 13, "rows are upserts by (auction)"),
     "INSERT INTO out SELECT 1, count(*), 1 FROM bid": (1, 13, "the rows are upserts of one row, without a key"),
-    "INSERT INTO counts SELECT auction, channel, count(*) FROM bid GROUP BY auction, channel": (
+    "INSERT INTO out SELECT auction, 1, 2 FROM bid\nON CONFLICT DO NOTHING": (
+        2,
         1,
-        13,
-        "upserts by (auction, channel), but the primary key of counts is (auction)",
+        "out, USING parquet, keeps all rows",
+    ),
+    "INSERT INTO counts SELECT auction, channel, 1 FROM bid ON CONFLICT DO NOTHING LIMIT 1": (
+        1,
+        56,
+        "the clause is the last one of a statement",
     ),
     "INSERT INTO out\nSELECT * FROM nope": (2, 15, "`nope` cannot be found"),
     "INSERT INTO out SELECT auction, 1, price\nFROM bid LIMIT 3": (1, 13, "changes of whole rows"),
