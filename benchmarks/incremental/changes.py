@@ -52,7 +52,7 @@ class _NextStep:
     rows: dict[str, pa.Table] = field(default_factory=dict)
     changes: dict[str, list[pa.Table]] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
-    """How many rows of a table were there before; they come first."""
+    """The number of rows of a table that were there before; they come first."""
 
     def run(self) -> None:
         self.rows = dict(self.before)

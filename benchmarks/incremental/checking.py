@@ -27,7 +27,7 @@ _QUERIES_PER_JOB = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How a job runs: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
+    """The mode of a job: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
 
     parallelism: int = 1
     kill: bool = False
