@@ -15,6 +15,8 @@ from flykka.spark_bridge.sql.plan_node import PlanNode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flykka.spark_bridge.sql.plan_node import Expression
+
 _CATALYST = "org.apache.spark.sql.catalyst"
 _RULES = (
     "analysis.EliminateSubqueryAliases",
@@ -41,10 +43,7 @@ def without_subqueries(session: SparkSession, plan: PlanNode, reads_stream: Call
     """
     if not _has_subqueries(plan, reads_stream):
         return plan
-    java = _SplitFilters(session).split(plan)
-    for name in _RULES:
-        rule = getattr(jvm_class(session.sparkContext, f"{_CATALYST}.{name}$"), "MODULE$")
-        java = rule.apply(java)
+    java = _Rewriting(session).rewritten(plan)
     return _ScalarSubqueries(session, reads_stream).joined(PlanNode(java, plan.position))
 
 
@@ -54,36 +53,50 @@ def _has_subqueries(node: PlanNode, reads_stream: Callable[[PlanNode], bool]) ->
     return any(_has_subqueries(each, reads_stream) for each in (*node.children, *node.subqueries))
 
 
-class _SplitFilters:
-    """Puts the conditions of filters that have no subquery below those that have one.
+class _Rewriting:
+    """Applies the rules to a plan, and before that to the plans of its subqueries, whose joins the rules move into it.
 
-    There they are next to the joins that they belong to: the rules put new joins between these and the others.
+    The conditions of a filter that have no subquery are put below those that have one: there they are next to the joins
+    that they belong to, for the rules put new joins between these and the others.
     """
 
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
         self._builder = ExpressionBuilder(session)
+        names = (f"{_CATALYST}.{name}$" for name in _RULES)
+        self._rules = [getattr(jvm_class(self._context, name), "MODULE$") for name in names]
 
-    def split(self, node: PlanNode) -> Any:
+    def rewritten(self, node: PlanNode) -> Any:
+        return reduce(lambda java, rule: rule.apply(java), self._rules, self._prepared(node))
+
+    def _prepared(self, node: PlanNode) -> Any:
         java = node.java
         if node.children:
-            java = java.withNewChildren(self._builder.sequence([self.split(each) for each in node.children]))
-        if node.kind != "Filter" or not node.subqueries:
+            java = java.withNewChildren(self._builder.sequence([self._prepared(each) for each in node.children]))
+        if node.kind not in ("Filter", "Project") or not node.subqueries:
             return java
-        conditions: dict[bool, list[Any]] = {False: [], True: []}
-        for each in node.expressions[0].conjuncts():
-            has_subquery = any(part.kind in _SUBQUERIES for part in each.walk())
-            conditions[has_subquery].append(self._builder.rebuilt(each.java, self._with_split_plan))
+        make = jvm_class(self._context, f"{_CATALYST}.plans.logical.{node.kind}")
+        if node.kind == "Project":
+            return make(self._builder.sequence([self._rebuilt(each) for each in node.expressions]), java.child())
+        both = jvm_class(self._context, f"{_CATALYST}.expressions.And")
+        conditions = list(node.expressions[0].conjuncts())
         child = java.child()
-        for some in filter(None, conditions.values()):
-            both = jvm_class(self._context, f"{_CATALYST}.expressions.And")
-            child = jvm_class(self._context, f"{_CATALYST}.plans.logical.Filter")(reduce(both, some), child)
+        for has_subquery in (False, True):
+            some = [self._rebuilt(each) for each in conditions if _has_subquery(each) is has_subquery]
+            child = make(reduce(both, some), child) if some else child
         return child
 
-    def _with_split_plan(self, java: Any) -> Any | None:
+    def _rebuilt(self, expression: Expression) -> Any:
+        return self._builder.rebuilt(expression.java, self._with_rewritten_plan)
+
+    def _with_rewritten_plan(self, java: Any) -> Any | None:
         if str(java.getClass().getSimpleName()) not in _SUBQUERIES:
             return None
-        return java.withNewPlan(self.split(PlanNode(java.plan())))
+        return java.withNewPlan(self.rewritten(PlanNode(java.plan())))
+
+
+def _has_subquery(expression: Expression) -> bool:
+    return any(each.kind in _SUBQUERIES for each in expression.walk())
 
 
 class _ScalarSubqueries:

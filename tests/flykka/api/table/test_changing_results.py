@@ -123,11 +123,20 @@ ORDINARY = {
     "number": "SELECT n FROM (SELECT auction, count(*) AS n FROM {b} GROUP BY auction)",
     "value": "SELECT id FROM {b} WHERE price > (SELECT avg(price) FROM {b})",
     "correlated": "SELECT id FROM {b} o WHERE price = (SELECT max(price) FROM {b} i WHERE i.auction = o.auction)",
+    "nested": "SELECT city FROM person WHERE bidder IN (SELECT bidder FROM {b} o WHERE id > 3"
+    " AND price > (SELECT avg(price) FROM {b} i WHERE i.auction = o.auction))",
+    "nested value": "SELECT city, (SELECT max(price) FROM {b} o WHERE o.bidder = p.bidder"
+    " AND id IN (SELECT max(id) FROM {b} GROUP BY auction)) AS m FROM person p",
+    "unfortunate order": "SELECT id, p.city AS c, q.city AS d FROM person p, person q, {b} o WHERE o.bidder = p.bidder"
+    " AND (o.auction = q.bidder AND o.id < 9 OR o.id > 170 AND q.bidder = o.auction)"
+    " AND o.price > (SELECT avg(price) FROM {b})",
     "any function": "SELECT auction, percentile(price, 0.5) AS p, count(DISTINCT bidder, price) AS n FROM {b}"
     " GROUP BY auction",
     "rollup": "SELECT auction, bidder, sum(price) AS s FROM {b} GROUP BY ROLLUP (auction, bidder)",
     "pivot": "SELECT * FROM (SELECT auction, bidder, price FROM {b}) PIVOT (sum(price) FOR bidder IN (1, 2))",
     "limit": "SELECT id, price FROM {b} ORDER BY price DESC, id LIMIT 3 OFFSET 1",
+    "limit of a join": "SELECT price AS amount, city AS town FROM {b} b JOIN person p ON b.bidder = p.bidder"
+    " ORDER BY id LIMIT 3",
     "full": "SELECT id, city FROM {b} b FULL JOIN person p ON b.bidder = p.bidder AND b.price > 50",
     "lateral": "SELECT city, m FROM person p, LATERAL (SELECT max(price) AS m FROM {b} b WHERE b.bidder = p.bidder)",
     "table": "SELECT i.n, price FROM VALUES (1L), (7L), (200L) AS i (n) LEFT JOIN {b} b ON b.id = i.n",
@@ -244,6 +253,7 @@ def check_remaining_rows(
     [
         ("bid", ("not in", "except all", "rank", "table", "session")),
         ("offer", ("in or", "any function", "limit", "session")),
+        ("bid", ("nested", "nested value", "unfortunate order", "limit of a join")),
         *(
             pytest.param(view, tuple(ORDINARY)[place : place + 10], marks=pytest.mark.long)
             for view in ("bid", "offer")
