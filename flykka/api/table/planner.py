@@ -29,7 +29,7 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.api.table.upsert_tables import UpsertTable
+    from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -87,8 +87,8 @@ class Planner:
         self._bounds: Limits = {}
         self._as_of = AsOfClauses(as_of)
 
-    def result(self, plan: PlanNode, table: UpsertTable | None = None) -> DataStream:
-        """Return the stream of the result rows of a query; for a table with a key, those are upserts by it.
+    def result(self, plan: PlanNode, table: UpsertTable | WholeRowTable | None = None) -> DataStream:
+        """Return the stream of the result rows of a query, in the form that a table needs.
 
         Raises:
             RefusedError: a part of it cannot run on a stream.

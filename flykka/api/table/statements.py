@@ -14,7 +14,7 @@ from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.upsert_tables import UpsertTable, is_materialised
+from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable, is_materialised
 from flykka.errors import ProgramError, SqlError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.program.sink import Sink
     from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.sql.conflict_clause import ConflictClause
     from flykka.spark_bridge.sql.connectors.table_connector import TableSink
@@ -219,7 +220,7 @@ class Statements:
         with self.taken_back(statement.source), _placed(insert.position):
             table = self._target(insert)
             assert table.sink is not None, "it was checked"
-            target = _upsert_table(table, table.sink, insert.conflict)
+            target = _table_of_rows(table, table.sink, insert.conflict)
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
@@ -229,8 +230,7 @@ class Statements:
                 if target is None:
                     _check_changelog(table, table.sink, stream)
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
-                sink = table.sink.unsequenced if is_materialised(stream) else None
-                written.sink_to(sink or table.sink.sink).name(f"{table.name}: {table.sink.sink}")
+                written.sink_to(_sink_for(stream, table.sink)).name(f"{table.name}: {table.sink.sink}")
                 return stream
 
     @contextmanager
@@ -332,8 +332,10 @@ def _placed(position: Position | None) -> Iterator[None]:
         raise RefusedError(str(wrong), position) from None
 
 
-def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause | None) -> UpsertTable | None:
-    """Return the target of upserts; None for a table without keys. Raises `RefusedError`."""
+def _table_of_rows(
+    table: DeclaredTable, sink: TableSink, clause: ConflictClause | None
+) -> UpsertTable | WholeRowTable | None:
+    """Return the form that rows must have; None for any form that can be appended. Raises `RefusedError`."""
     if sink.keys:
         rule = None if clause is None else clause.rule
         return UpsertTable(
@@ -341,12 +343,18 @@ def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause 
         )
     if clause is not None:
         raise RefusedError(
-            f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, keeps all"
-            " rows: leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have"
-            " keys",
+            f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, has no key:"
+            " leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have keys",
             clause.position,
         )
-    return None
+    return None if sink.whole_rows is None else WholeRowTable()
+
+
+def _sink_for(stream: DataStream, sink: TableSink) -> Sink:
+    kind = stream.changelog.row_kind
+    if sink.whole_rows is not None and kind is not None:
+        return sink.whole_rows(kind)
+    return sink.unsequenced if sink.unsequenced is not None and is_materialised(stream) else sink.sink
 
 
 def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, column_type_for
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.worker.outputs import number_of
 from flykka.spark_bridge.worker.time_columns import as_held
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STAGED = "flykka_staged"
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written; `-U` rows are dropped before (Flink's RowKind)."""
+"""The kinds of rows that are written by their keys; `-U` rows are dropped before (Flink's RowKind)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,9 @@ class Check:
 class SinkStatements:
     """The statements of one transaction, in order. They take no parameters: names may contain percent signs.
 
-    Upserts are copied into a temporary table. There the last row of each key is chosen, and ambiguous rows are
-    detected, before one statement deletes, updates and inserts.
+    Upserts and changes of whole rows are copied into a temporary table. There the last row of each key is chosen, or
+    the changes of equal rows are added, and ambiguous rows are detected, before one statement deletes, updates and
+    inserts.
     """
 
     lock: bytes
@@ -88,17 +89,23 @@ def statements(
     recorded = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
     note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
     names = [*(each.name for each in columns), *(field.name for field in beside)]
-    target = table.identifier if not keys else sql.Identifier("pg_temp", _STAGED)
+    stored = [each.name for each in columns]
+    staged: _Upsert | _WholeRows | None = None
+    if keys:
+        staged = _Upsert(table, keys, sequence_by, stored, beside, kind)
+    elif kind is not None:
+        staged = _WholeRows(table, stored, beside, kind)
+    target = table.identifier if staged is None else sql.Identifier("pg_temp", _STAGED)
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _listed(names))
-    upsert = _Upsert(table, keys, sequence_by, [each.name for each in columns], beside, kind)
+    checks = [] if staged is None else staged.checks()
     return SinkStatements(
         lock=encoded(sql.SQL(lock).format(**marks)),
         recorded=encoded(sql.SQL(recorded).format(**marks)),
         note=encoded(sql.SQL(note).format(**marks)),
         copy=encoded(copy),
-        before=(encoded(upsert.staging()),) if keys else (),
-        checks=tuple(Check(query=encoded(query), text=text) for query, text in upsert.checks()) if keys else (),
-        after=(encoded(upsert.merge()),) if keys else (),
+        before=() if staged is None else (encoded(staged.staging()),),
+        checks=tuple(Check(query=encoded(query), text=text) for query, text in checks),
+        after=() if staged is None else (encoded(staged.merge()),),
     )
 
 
@@ -124,24 +131,13 @@ def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Seq
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts))
 
 
-class _Upsert:
-    """The statements of a sink that replaces rows by their keys."""
+class _Staged:
+    """Rows in a temporary table, with the columns `names` of the table, and others beside them."""
 
-    def __init__(
-        self,
-        table: Table,
-        keys: Sequence[str],
-        sequence_by: Sequence[str],
-        names: Sequence[str],
-        beside: Sequence[StructField],
-        kind: str | None,
-    ) -> None:
+    def __init__(self, table: Table, names: Sequence[str], beside: Sequence[StructField]) -> None:
         self._table = table
-        self._keys = keys
-        self._sequence_by = sequence_by
         self._names = names
         self._beside = beside
-        self._kind = kind
 
     def staging(self) -> sql.Composed:
         """The statement that creates the temporary table, with the types of the target."""
@@ -158,6 +154,101 @@ class _Upsert:
         return sql.SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
             sql.Identifier(_STAGED), columns, self._table.identifier
         )
+
+    @staticmethod
+    def unknown_kind(kind: str, kinds: Sequence[str]) -> tuple[sql.Composed, str]:
+        from psycopg import sql
+
+        query = sql.SQL(
+            "SELECT coalesce({kind}, 'NULL') FROM {staged} WHERE {kind} IS NULL OR {kind} NOT IN ({kinds}) LIMIT 1"
+        ).format(
+            kind=sql.Identifier(kind),
+            staged=sql.Identifier("pg_temp", _STAGED),
+            kinds=sql.SQL(", ").join(map(sql.Literal, kinds)),
+        )
+        return query, f"the column {kind!r} contains {{}}, which is no kind of row: +I, +U, -U and -D are"
+
+
+class _WholeRows(_Staged):
+    """The statements of a sink that adds rows, and removes rows with equal columns.
+
+    Rows are compared by their texts, which are equal for equal values of a column, also for nulls and types that
+    cannot be compared.
+    """
+
+    def __init__(self, table: Table, names: Sequence[str], beside: Sequence[StructField], kind: str) -> None:
+        super().__init__(table, names, beside)
+        self._kind = kind
+
+    def checks(self) -> list[tuple[sql.Composed, str]]:
+        """Queries for unknown kinds, and for rows to be removed that the table does not have."""
+        from psycopg import sql
+
+        missing = sql.SQL(
+            "WITH {net} SELECT flykka_row FROM net WHERE -flykka_number >"
+            " (SELECT count(*) FROM {table} AS kept WHERE {row} = flykka_row) LIMIT 1"
+        ).format(net=self._net(), table=self._table.identifier, row=self._row("kept"))
+        text = f"{self._table} does not have the row {{}} as often as it is removed: only the job may change the table"
+        return [self.unknown_kind(self._kind, (*KINDS, UPDATE_BEFORE)), (missing, text)]
+
+    def merge(self) -> sql.Composed:
+        """The statement that removes and adds rows, each as often as its changes add up to."""
+        from psycopg import sql
+
+        return sql.SQL(
+            "WITH {net}, found AS (SELECT kept.tableoid, kept.ctid, flykka_number,"
+            " row_number() OVER (PARTITION BY flykka_row) AS flykka_place FROM {table} AS kept"
+            " JOIN net ON {row} = flykka_row WHERE flykka_number < 0),"
+            " gone AS (DELETE FROM {table} WHERE (tableoid, ctid) IN"
+            " (SELECT tableoid, ctid FROM found WHERE flykka_place <= -flykka_number))"
+            " INSERT INTO {table} ({names}) SELECT {names} FROM net"
+            " JOIN {staged} AS staged ON staged.ctid = flykka_first CROSS JOIN generate_series(1, flykka_number)"
+        ).format(
+            net=self._net(),
+            table=self._table.identifier,
+            row=self._row("kept"),
+            names=_listed(self._names),
+            staged=sql.Identifier("pg_temp", _STAGED),
+        )
+
+    def _net(self) -> sql.Composed:
+        """Return a common table with the number by which each row changes, and the place of one such row."""
+        from psycopg import sql
+
+        return sql.SQL(
+            "net AS MATERIALIZED (SELECT {row} AS flykka_row, (array_agg(staged.ctid))[1] AS flykka_first,"
+            " sum(CASE WHEN {kind} IN ({removed}) THEN -1 ELSE 1 END) AS flykka_number"
+            " FROM {staged} AS staged GROUP BY 1)"
+        ).format(
+            row=self._row("staged"),
+            kind=sql.Identifier(self._kind),
+            removed=sql.SQL(", ").join(map(sql.Literal, (DELETE, UPDATE_BEFORE))),
+            staged=sql.Identifier("pg_temp", _STAGED),
+        )
+
+    def _row(self, of: str) -> sql.Composed:
+        from psycopg import sql
+
+        columns = sql.SQL(", ").join(sql.Identifier(of, name) for name in self._names)
+        return sql.SQL("ROW({})::text").format(columns)
+
+
+class _Upsert(_Staged):
+    """The statements of a sink that replaces rows by their keys."""
+
+    def __init__(
+        self,
+        table: Table,
+        keys: Sequence[str],
+        sequence_by: Sequence[str],
+        names: Sequence[str],
+        beside: Sequence[StructField],
+        kind: str | None,
+    ) -> None:
+        super().__init__(table, names, beside)
+        self._keys = keys
+        self._sequence_by = sequence_by
+        self._kind = kind
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
         """Queries for unknown kinds, and for keys with several rows of which none is the last."""
@@ -177,14 +268,7 @@ class _Upsert:
             text = f"several rows of the key {key_names} = {{}} agree in {by}: name another column in sequence_by too"
         queries = [(tie, text)]
         if self._kind is not None:
-            kind = sql.Identifier(self._kind)
-            unknown = sql.SQL(
-                "SELECT coalesce({kind}, 'NULL') FROM {staged} WHERE {kind} IS NULL OR {kind} NOT IN {kinds}"
-            )
-            kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
-            query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
-            text = f"the column {self._kind!r} contains {{}}, which is no kind of row: +I, +U, -U and -D are"
-            queries.insert(0, (query, text))
+            queries.insert(0, self.unknown_kind(self._kind, KINDS))
         return queries
 
     def merge(self) -> sql.Composed:

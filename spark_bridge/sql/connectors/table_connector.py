@@ -99,6 +99,8 @@ class TableSink:
     An `unordered` one cannot determine which of several rows of a key came last. The rows of a key are ordered by the
     columns of `sequence_by`; an `unsequenced` sink is for rows of which each key has one per checkpoint.
 
+    Without keys, `whole_rows` creates a sink that removes rows, too, for the column with the kinds of rows.
+
     One that `shows` rows as they come accepts both. `encoded` are expressions of the columns that the sink writes, if
     these differ from those of the table.
     """
@@ -110,6 +112,7 @@ class TableSink:
     encoded: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     unsequenced: Sink | None = None
+    whole_rows: Callable[[str], Sink] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
