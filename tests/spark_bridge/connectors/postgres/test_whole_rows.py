@@ -31,7 +31,11 @@ def test_one_of_several_equal_rows_is_removed_for_each_change(
     spark: SparkSession, database: Database, writer: Writing
 ) -> None:
     nan = float("nan")
-    first = [(1, 0.5, ["a"], "+I")] * 3 + [(None, nan, None, "+I"), (None, nan, None, "+U"), (2, None, [], "+I")]
+    first: list[tuple[object, ...]] = [(1, 0.5, ["a"], "+I")] * 3 + [
+        (None, nan, None, "+I"),
+        (None, nan, None, "+U"),
+        (2, None, [], "+I"),
+    ]
     second = [
         (1, 0.5, ["a"], "-D"),
         (1, 0.5, ["a"], "-U"),
