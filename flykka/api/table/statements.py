@@ -18,6 +18,7 @@ from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable, is_materi
 from flykka.errors import ProgramError, SqlError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.rows.type_support import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert
@@ -227,8 +228,7 @@ class Statements:
                 stream = Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(
                     self._stored(statement.parsed, insert, table, analyzed), target
                 )
-                if target is None:
-                    _check_changelog(table, table.sink, stream)
+                _check_changelog(table, table.sink, stream)
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
                 written.sink_to(_sink_for(stream, table.sink)).name(f"{table.name}: {table.sink.sink}")
                 return stream
@@ -358,9 +358,15 @@ def _sink_for(stream: DataStream, sink: TableSink) -> Sink:
 
 
 def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:
-    """Raise `RefusedError` if rows that replace others would go to a table that only appends."""
-    keys = stream.changelog.keys
-    if stream.changelog == APPEND_ONLY or sink.shows:
+    """Raise `RefusedError` if the sink cannot apply the changes of the rows."""
+    keys, kind = stream.changelog.keys, stream.changelog.row_kind
+    if sink.keys and kind not in (None, ROW_KIND):
+        raise RefusedError(
+            f"the rows are {stream.changelog}, with their kind in a column {ROW_KIND}, but {table.name} has a column of"
+            " this name: rename it",
+            None,
+        )
+    if stream.changelog == APPEND_ONLY or sink.shows or sink.keys or sink.whole_rows is not None:
         return
     what = (
         "changes of whole rows"
@@ -372,7 +378,7 @@ def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) 
     raise RefusedError(
         f"the rows are {what}: only the newest are current, but {table.name}, USING {table.connector}, would keep all"
         " rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
-        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY"
-        " window(...) gives each result once",
+        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, so do tables USING postgres without a"
+        " key, and USING print shows them; GROUP BY window(...) gives each result once",
         None,
     )

@@ -18,6 +18,7 @@ TABLES = {
     "by_both": ("auction BIGINT, channel STRING, price BIGINT", "Channel, auction"),
     "by_bidder": ("Bidder BIGINT, price BIGINT", "bidder"),
     "by_n": ("n BIGINT, total BIGINT", "n"),
+    "kinds": ("bidder BIGINT, row_kind STRING", "bidder"),
 }
 BY_BIDDER = "SELECT bidder, price FROM auction"
 DUPLICATES = "SELECT bidder, sum(price) AS price FROM auction GROUP BY bidder, channel"
@@ -153,6 +154,7 @@ def test_the_rule_changes_neither_uid_nor_state(tables: Queries) -> None:
         ),
         ("INSERT INTO by_n SELECT 1, 2 ON CONFLICT DO UPDATE", 30, "the clause is the last one of a statement"),
         ("SELECT price FROM bid ON CONFLICT DO NOTHING", 23, "ON CONFLICT belongs to an INSERT"),
+        ("INSERT INTO kinds SELECT bidder, channel FROM auction", 13, "but kinds has a column of this name: rename it"),
         ("INSERT INTO appended SELECT price FROM auction", 13, "the rows are changes of whole rows: only the newest"),
     ],
 )
