@@ -31,7 +31,7 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.api.table.upsert_tables import UpsertTable
+    from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -87,8 +87,8 @@ class Planner:
         self._reading: dict[PlanNode, bool] = {}
         self._as_of = AsOfClauses(as_of)
 
-    def result(self, plan: PlanNode, table: UpsertTable | None = None) -> DataStream:
-        """Return the stream of a query's result rows; for a table with a key, these are upserts by it.
+    def result(self, plan: PlanNode, table: UpsertTable | WholeRowTable | None = None) -> DataStream:
+        """Return the stream of a query's result rows, in the form that a table needs.
 
         Raises:
             RefusedError: a part of the query cannot run on a stream.

@@ -350,6 +350,8 @@ def _facts(table: DeclaredTable) -> list[tuple[str, str]]:
     takes = "none" if table.sink is None else "append-only"
     if table.sink is not None and (table.sink.keys or table.sink.shows):
         takes = f"upserts by {', '.join(table.sink.keys)}" if table.sink.keys else "upserts by any key"
+    elif table.sink is not None and table.sink.whole_rows is not None:
+        takes = "changes of whole rows"
     return [*facts, ("# changelog", takes), *([("# comment", table.comment)] if table.comment else [])]
 
 

@@ -14,10 +14,11 @@ from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.upsert_tables import UpsertTable, is_materialised
+from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable, is_materialised
 from flykka.errors import ProgramError, SqlError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.rows.type_support import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.program.sink import Sink
     from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.sql.conflict_clause import ConflictClause
     from flykka.spark_bridge.sql.connectors.table_connector import TableSink
@@ -221,17 +223,15 @@ class Statements:
         with self.taken_back(statement.source), _placed(insert.position):
             table = self._target(insert)
             assert table.sink is not None, "it was checked"
-            target = _upsert_table(table, table.sink, insert.conflict)
+            target = _table_of_rows(table, table.sink, insert.conflict)
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
                 stored = self._stored(statement.parsed, insert, table, analyzed)
                 stream = self._planner(streams, statement).result(stored, target)
-                if target is None:
-                    _check_changelog(table, table.sink, stream)
+                _check_changelog(table, table.sink, stream)
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
-                sink = table.sink.unsequenced if is_materialised(stream) else None
-                written.sink_to(sink or table.sink.sink).name(f"{table.name}: {table.sink.sink}")
+                written.sink_to(_sink_for(stream, table.sink)).name(f"{table.name}: {table.sink.sink}")
                 return stream
 
     def _planner(self, streams: Mapping[str, DataStream], statement: ParsedStatement) -> Planner:
@@ -337,8 +337,10 @@ def _placed(position: Position | None) -> Iterator[None]:
         raise RefusedError(str(wrong), position) from None
 
 
-def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause | None) -> UpsertTable | None:
-    """Return the target of upserts; None for a table without keys. Raises `RefusedError`."""
+def _table_of_rows(
+    table: DeclaredTable, sink: TableSink, clause: ConflictClause | None
+) -> UpsertTable | WholeRowTable | None:
+    """Return the form that rows must have; None for any form that can be appended. Raises `RefusedError`."""
     if sink.keys:
         rule = None if clause is None else clause.rule
         return UpsertTable(
@@ -346,18 +348,30 @@ def _upsert_table(table: DeclaredTable, sink: TableSink, clause: ConflictClause 
         )
     if clause is not None:
         raise RefusedError(
-            f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, keeps all"
-            " rows: leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have"
-            " keys",
+            f"ON CONFLICT is for tables with one row per key, but {table.name}, USING {table.connector}, has no key:"
+            " leave the clause out. Tables USING delta or postgres with PRIMARY KEY (columns) NOT ENFORCED have keys",
             clause.position,
         )
-    return None
+    return None if sink.whole_rows is None else WholeRowTable()
+
+
+def _sink_for(stream: DataStream, sink: TableSink) -> Sink:
+    kind = stream.changelog.row_kind
+    if sink.whole_rows is not None and kind is not None:
+        return sink.whole_rows(kind)
+    return sink.unsequenced if sink.unsequenced is not None and is_materialised(stream) else sink.sink
 
 
 def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:
-    """Raise `RefusedError` if the table cannot store the changes of the rows, for example if it only appends."""
-    keys = stream.changelog.keys
-    if stream.changelog == APPEND_ONLY or sink.shows:
+    """Raise `RefusedError` if the sink cannot apply the changes of the rows."""
+    keys, kind = stream.changelog.keys, stream.changelog.row_kind
+    if sink.keys and kind not in (None, ROW_KIND):
+        raise RefusedError(
+            f"the rows are {stream.changelog}, with their kind in a column {ROW_KIND}, but {table.name} has a column of"
+            " this name: rename it",
+            None,
+        )
+    if stream.changelog == APPEND_ONLY or sink.shows or sink.keys or sink.whole_rows is not None:
         return
     what = (
         "changes of whole rows"
@@ -369,7 +383,7 @@ def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) 
     raise RefusedError(
         f"the rows are {what}: only the newest are current, but {table.name}, USING {table.connector}, would keep all"
         " rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
-        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY"
-        " window(...) gives each result once",
+        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, so do tables USING postgres without a"
+        " key, and USING print shows them; GROUP BY window(...) gives each result once",
         None,
     )

@@ -1,4 +1,6 @@
-"""Results of queries as upserts by the primary key of a table, with a rule for several rows of one key."""
+"""Results of queries for a table: as upserts by its primary key, with a rule for several rows of one key, or as changes
+of whole rows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.stream_type import APPEND_ONLY, Changelog, StreamType
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import Rows, distinct, label, with_changelog
-from flykka.api.table.weighted import upserts, weighted, with_unique
+from flykka.api.table.weighted import changes, upserts, weighted, with_unique
 from flykka.spark_bridge.operators.upsert_materialiser import UpsertMaterialiserCode, upsert_materialiser_code
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
@@ -80,6 +82,19 @@ class UpsertTable:
                 None,
             )
         return tuple(columns[name.lower()] for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRowTable:
+    """A table without a key, whose sink removes rows by all of their columns."""
+
+    @staticmethod
+    def stream(relation: Relation) -> DataStream:
+        """Return the rows if they are only added, else each row that comes or goes."""
+        rows = relation.settled(carries_keys=True)
+        if rows.stream.changelog == APPEND_ONLY:
+            return relation.settled(is_result=True).stream
+        return changes(weighted(rows))
 
 
 def is_materialised(stream: DataStream) -> bool:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flykka.spark_bridge.connectors.postgres.database import Database
+from flykka.spark_bridge.connectors.postgres.staged_rows import STAGED, Upserts, WholeRows, listed_columns
 from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, column_type_for
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER
 from flykka.spark_bridge.worker.outputs import number_of
 from flykka.spark_bridge.worker.time_columns import as_held
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.postgres.tables import Table
     from flykka.spark_bridge.connectors.transactional import Transaction
-
-
-_STAGED = "flykka_staged"
-KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written. Rows of kind `-U` are dropped before (Flink's RowKind)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +41,9 @@ class Check:
 class SinkStatements:
     """The statements of one transaction, in order. They have no parameters, because names may contain percent signs.
 
-    Upserts are copied into a temporary table. There the last row of each key is chosen, and ambiguous rows are
-    detected, before one statement deletes, updates and inserts.
+    Upserts and changes of whole rows are copied into a temporary table. There the last row of each key is chosen, or
+    the changes of equal rows are added, and ambiguous rows are detected, before one statement deletes, updates and
+    inserts.
     """
 
     lock: bytes
@@ -89,17 +85,23 @@ def statements(
     recorded = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
     note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
     names = [*(each.name for each in columns), *(field.name for field in beside)]
-    target = table.identifier if not keys else sql.Identifier("pg_temp", _STAGED)
-    copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _listed(names))
-    upsert = _Upsert(table, keys, sequence_by, [each.name for each in columns], beside, kind)
+    stored = [each.name for each in columns]
+    staged: Upserts | WholeRows | None = None
+    if keys:
+        staged = Upserts(table, keys, sequence_by, stored, beside, kind)
+    elif kind is not None:
+        staged = WholeRows(table, stored, beside, kind)
+    target = table.identifier if staged is None else sql.Identifier("pg_temp", STAGED)
+    copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, listed_columns(names))
+    checks = [] if staged is None else staged.checks()
     return SinkStatements(
         lock=encoded(sql.SQL(lock).format(**marks)),
         recorded=encoded(sql.SQL(recorded).format(**marks)),
         note=encoded(sql.SQL(note).format(**marks)),
         copy=encoded(copy),
-        before=(encoded(upsert.staging()),) if keys else (),
-        checks=tuple(Check(query=encoded(query), text=text) for query, text in upsert.checks()) if keys else (),
-        after=(encoded(upsert.merge()),) if keys else (),
+        before=() if staged is None else (encoded(staged.staging()),),
+        checks=tuple(Check(query=encoded(query), text=text) for query, text in checks),
+        after=() if staged is None else (encoded(staged.merge()),),
     )
 
 
@@ -121,146 +123,8 @@ def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Seq
         assert column_type is not None, "the column cannot be written to PostgreSQL"
         parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type)))
     if keys:
-        parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(keys)))
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(listed_columns(keys)))
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts))
-
-
-class _Upsert:
-    """The statements of a sink that replaces rows by their keys."""
-
-    def __init__(
-        self,
-        table: Table,
-        keys: Sequence[str],
-        sequence_by: Sequence[str],
-        names: Sequence[str],
-        beside: Sequence[StructField],
-        kind: str | None,
-    ) -> None:
-        self._table = table
-        self._keys = keys
-        self._sequence_by = sequence_by
-        self._names = names
-        self._beside = beside
-        self._kind = kind
-
-    def staging(self) -> sql.Composed:
-        """The statement that creates the temporary table, with the types of the target."""
-        from psycopg import sql
-
-        more = [
-            sql.SQL("NULL::{} AS {}").format(
-                sql.SQL(column_type_for(field.dataType) or "text"),
-                sql.Identifier(field.name),
-            )
-            for field in self._beside
-        ]
-        columns = sql.SQL(", ").join([*map(sql.Identifier, self._names), *more])
-        return sql.SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
-            sql.Identifier(_STAGED), columns, self._table.identifier
-        )
-
-    def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for keys with several rows if none of these is the last."""
-        from psycopg import sql
-
-        keys, staged = self._keys, sql.Identifier("pg_temp", _STAGED)
-        key = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in keys)
-        order = sql.SQL("ORDER BY {}").format(self._latest_first()) if self._sequence_by else sql.SQL("")
-        tie = sql.SQL(
-            "SELECT {key} FROM (SELECT {keys}, staged::text AS flykka_row,"
-            " rank() OVER (PARTITION BY {keys} {order}) AS flykka_place FROM {staged} AS staged) AS ranked"
-            " WHERE flykka_place = 1 GROUP BY {keys} HAVING count(DISTINCT flykka_row) > 1 LIMIT 1"
-        ).format(key=key, keys=_listed(keys), order=order, staged=staged)
-        key_names, by = ", ".join(keys), ", ".join(self._sequence_by)
-        text = f"several rows have the key {key_names} = {{}}: name the column that orders them with sequence_by"
-        if by:
-            text = (
-                f"several rows with the key {key_names} = {{}} have equal values in {by}: add another column"
-                " to sequence_by"
-            )
-        queries = [(tie, text)]
-        if self._kind is not None:
-            kind = sql.Identifier(self._kind)
-            unknown = sql.SQL(
-                "SELECT coalesce({kind}, 'NULL') FROM {staged} WHERE {kind} IS NULL OR {kind} NOT IN {kinds}"
-            )
-            kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
-            query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
-            text = (
-                f"the column {self._kind!r} contains {{}}, which is not a kind of row; the kinds are +I, +U, -U and -D"
-            )
-            queries.insert(0, (query, text))
-        return queries
-
-    def merge(self) -> sql.Composed:
-        """The statement that deletes, updates or inserts with the last row of each key."""
-        from psycopg import sql
-
-        keys = _listed(self._keys)
-        by = sql.SQL(", ").join([keys, self._latest_first()] if self._sequence_by else [keys])
-        latest = sql.SQL("latest AS MATERIALIZED (SELECT DISTINCT ON ({}) * FROM {} ORDER BY {})").format(
-            keys, sql.Identifier("pg_temp", _STAGED), by
-        )
-        parts: list[sql.Composable] = [latest]
-        rest: sql.Composable = sql.SQL("")
-        if self._kind is not None:
-            kind = sql.Identifier("latest", self._kind)
-            same = sql.SQL(" AND ").join(
-                sql.SQL("{} = {}").format(sql.Identifier("kept", name), sql.Identifier("latest", name))
-                for name in self._keys
-            )
-            parts.append(
-                sql.SQL("gone AS (DELETE FROM {} AS kept USING latest WHERE {} = '-D' AND {}{})").format(
-                    self._table.identifier, kind, same, self._unless_older(" AND ", "latest")
-                )
-            )
-            rest = sql.SQL("WHERE {} <> '-D' ").format(kind)
-        return sql.SQL(
-            "WITH {parts} INSERT INTO {table} AS kept ({names}) SELECT {names} FROM latest {rest}ORDER BY {keys}"
-            " ON CONFLICT ({keys}) DO {change}"
-        ).format(
-            parts=sql.SQL(", ").join(parts),
-            table=self._table.identifier,
-            names=_listed(self._names),
-            rest=rest,
-            keys=keys,
-            change=self._change(),
-        )
-
-    def _change(self) -> sql.Composable:
-        from psycopg import sql
-
-        others = [name for name in self._names if name not in self._keys]
-        if not others:
-            return sql.SQL("NOTHING")
-        changes = sql.SQL(", ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Identifier("excluded", name)) for name in others
-        )
-        return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
-
-    def _unless_older(self, word: str, row: str) -> sql.Composable:
-        """Return a condition that the row in the table is not newer; empty without sequence columns."""
-        from psycopg import sql
-
-        sequence = self._sequence_by
-        if not sequence or any(name not in self._names for name in sequence):
-            return sql.SQL("")
-        stored, new = (sql.SQL(", ").join(sql.Identifier(of, name) for name in sequence) for of in ("kept", row))
-        return sql.SQL("{}(ROW({}) > ROW({})) IS NOT TRUE").format(sql.SQL(word), stored, new)
-
-    def _latest_first(self) -> sql.Composed:
-        from psycopg import sql
-
-        return sql.SQL(", ").join(
-            sql.SQL("{} DESC NULLS LAST").format(sql.Identifier(name)) for name in self._sequence_by
-        )
-
-
-def _listed(names: Iterable[str]) -> sql.Composed:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"

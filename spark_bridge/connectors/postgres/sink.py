@@ -40,9 +40,14 @@ _MAKING_TABLES = 0x666C796B6B61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
-    """A table to write to. Created by `append` or `upsert`. Columns of the rows go to the table's columns by name."""
+    """A table to write to. Created by `append`, `upsert` or `apply_changes`.
+
+    Columns of the rows go to the table's columns by name.
+    """
 
     needs_order: ClassVar[bool] = False
+    removes_whole_rows: ClassVar[bool] = False
+    """True if rows without keys may remove equal ones."""
 
     database: Database
     table: str
@@ -60,6 +65,19 @@ class PostgresSink(TransactionalSink):
             ValueError: the connection string cannot be parsed.
         """
         return cls(database=Database.of(conninfo, _WHAT), table=table)
+
+    @staticmethod
+    def apply_changes(conninfo: str, table: str, *, row_kind: str = ROW_KIND) -> PostgresChangesSink:
+        """Add rows, and remove rows that are equal in all columns, one for each change.
+
+        `row_kind` names the column with the kind of a row: `-D` and `-U` remove one row with these values, `+I` and
+        `+U` add one. It is not written. The job fails if there is no such row: only the job may change the table.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ValueError: the connection string cannot be parsed.
+        """
+        return PostgresChangesSink(database=Database.of(conninfo, _WHAT), table=table, row_kind=row_kind)
 
     @classmethod
     def upsert(
@@ -113,7 +131,8 @@ class PostgresSink(TransactionalSink):
         For a missing table, only those checks are made that do not need it.
         """
         TransactionalSink.check_rows(self, prototype)
-        needed = (*self.keys, *self.sequence_by, self.row_kind or self.keys[0]) if self.keys else ()
+        kinds = () if self.row_kind is None else (self.row_kind,)
+        needed = (*self.keys, *self.sequence_by, *kinds)
         if missing := [name for name in needed if name not in prototype.columns]:
             raise PrototypeError(
                 f"{self} needs the column {missing[0]!r}, but the rows have {', '.join(prototype.columns)}"
@@ -170,9 +189,12 @@ class PostgresSink(TransactionalSink):
             statement = "" if table is None else f", by {statement_text}"
             raise SinkError(f"{user} may not create {missing} at {self.database}: let another role do it{statement}")
         changed = ("INSERT", "SELECT", "UPDATE")
+        of_table = changed if self.keys else changed[:1]
+        if self.removes_whole_rows:
+            of_table = ("INSERT", "SELECT", "DELETE")
         needed: list[tuple[sql.Identifier, tuple[str, ...]]] = [(checkpoints, changed)] if has_checkpoints else []
         if table is not None:
-            needed.insert(0, (table.identifier, changed if self.keys else changed[:1]))
+            needed.insert(0, (table.identifier, of_table))
         for target, privileges in needed:
             name = target.as_string(connection)
             for privilege in privileges:
@@ -205,7 +227,7 @@ class PostgresSink(TransactionalSink):
                 keys=self.keys,
                 sequence_by=self.sequence_by,
             )
-        if kind is not None:
+        if kind is not None and self.keys:
             rows = rows.where(~named(kind).eqNullSafe(UPDATE_BEFORE))
         types = {field.name: field.dataType for field in fields}
         work = PublishPostgresTransaction(
@@ -255,6 +277,17 @@ class PostgresSink(TransactionalSink):
         return [field for field in fields if field.name != kind]
 
     def _kind_in(self, names: Sequence[str]) -> str | None:
-        if not self.keys:
-            return None
-        return self.row_kind or (ROW_KIND if ROW_KIND in names else None)
+        if self.keys and self.row_kind is None:
+            return ROW_KIND if ROW_KIND in names else None
+        return self.row_kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresChangesSink(PostgresSink):
+    """Adds rows, and removes equal ones. Created by `PostgresSink.apply_changes`.
+
+    It runs in one subtask: a row must not be removed before another subtask has added it.
+    """
+
+    parallelism_limit: ClassVar[int | None] = 1
+    removes_whole_rows: ClassVar[bool] = True

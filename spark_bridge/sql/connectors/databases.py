@@ -106,12 +106,17 @@ def _postgres_sink(declared: Declared) -> TableSink:
         )
         return sink.create_table() if declared.options.flag("create_table") else sink
 
+    def whole_rows(kind: str) -> PostgresSink:
+        changes = PostgresSink.apply_changes(conninfo, table, row_kind=kind)
+        return changes.create_table() if declared.options.flag("create_table") else changes
+
     return TableSink(
         sink=made(sequence),
         keys=declared.primary_key,
         unordered=not sequence,
         sequence_by=sequence,
         unsequenced=made(()),
+        whole_rows=None if declared.primary_key else whole_rows,
     )
 
 

@@ -99,7 +99,8 @@ class TableSink:
     """A sink. With `keys`, a row replaces the row with equal keys. Without keys, rows are appended.
 
     An `unordered` sink cannot determine which of several rows with equal keys came last. The columns of `sequence_by`
-    order the rows of a key; an `unsequenced` sink is for rows of which each key has one per checkpoint. A sink that
+    order the rows of a key; an `unsequenced` sink is for rows of which each key has one per checkpoint. For a sink
+    without keys, `whole_rows` creates one that also removes rows, by the column with the kinds of rows. A sink that
     `shows` rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes,
     if these differ from the table's columns.
     """
@@ -111,6 +112,7 @@ class TableSink:
     encoded: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     unsequenced: Sink | None = None
+    whole_rows: Callable[[str], Sink] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

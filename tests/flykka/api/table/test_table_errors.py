@@ -85,7 +85,7 @@ BAD = {
     "INSERT INTO out SELECT auction, 1, 2 FROM bid\nON CONFLICT DO NOTHING": (
         2,
         1,
-        "out, USING parquet, keeps all rows",
+        "out, USING parquet, has no key",
     ),
     "INSERT INTO counts SELECT auction, channel, 1 FROM bid ON CONFLICT DO NOTHING LIMIT 1": (
         1,

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from flykka.errors import SqlError
+from flykka.spark_bridge.sql.script import statements
+from flykka.spark_bridge.worker.upsert_rules import ConflictRule
 from tests.flykka.api.table.queries import Queries
 
 pytestmark = pytest.mark.spark
@@ -16,6 +18,7 @@ TABLES = {
     "by_both": ("auction BIGINT, channel STRING, price BIGINT", "Channel, auction"),
     "by_bidder": ("Bidder BIGINT, price BIGINT", "bidder"),
     "by_n": ("n BIGINT, total BIGINT", "n"),
+    "kinds": ("bidder BIGINT, row_kind STRING", "bidder"),
 }
 BY_BIDDER = "SELECT bidder, price FROM auction"
 DUPLICATES = "SELECT bidder, sum(price) AS price FROM auction GROUP BY bidder, channel"
@@ -100,6 +103,27 @@ def test_each_insert_of_a_statement_set_has_its_own_rule(tables: Queries) -> Non
     assert "upserts by(n) ON CONFLICT DO DEDUPLICATE" in text
 
 
+def test_statements_of_a_script_have_clauses_of_their_own(tables: Queries) -> None:
+    script = f"""
+        INSERT INTO by_bidder {BY_BIDDER} ON CONFLICT DO NOTHING; -- ON CONFLICT DO ERROR
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO by_bidder {BY_BIDDER};
+          INSERT INTO by_bidder {BY_BIDDER} on conflict
+            do deduplicate;
+        END;
+    """
+    single, together = statements(script)
+
+    inserts = [tables.statement_executor.parsed_insert(each)[1] for each in (single, *(together.members or ()))]
+
+    clauses = [each.conflict for each in inserts]
+    assert [clause and (clause.rule, clause.position.line) for clause in clauses] == [
+        (ConflictRule.NOTHING, 2),
+        None,
+        (ConflictRule.DEDUPLICATE, 5),
+    ]
+
+
 def test_the_rule_changes_neither_uid_nor_state(tables: Queries) -> None:
     operators = []
     for rule in ("ERROR", "NOTHING"):
@@ -126,10 +150,11 @@ def test_the_rule_changes_neither_uid_nor_state(tables: Queries) -> None:
         (
             "INSERT INTO appended SELECT price FROM bid ON CONFLICT DO NOTHING",
             44,
-            "appended, USING delta, keeps all rows",
+            "appended, USING delta, has no key",
         ),
         ("INSERT INTO by_n SELECT 1, 2 ON CONFLICT DO UPDATE", 30, "the clause is the last one of a statement"),
         ("SELECT price FROM bid ON CONFLICT DO NOTHING", 23, "ON CONFLICT belongs to an INSERT"),
+        ("INSERT INTO kinds SELECT bidder, channel FROM auction", 13, "but kinds has a column of this name: rename it"),
         ("INSERT INTO appended SELECT price FROM auction", 13, "the rows are changes of whole rows: only the newest"),
     ],
 )

@@ -22,6 +22,7 @@ def test_changes_of_one_table_are_counted_into_another(spark: SparkSession, data
         "CREATE TABLE firsts (item text PRIMARY KEY, n bigint)",
         "CREATE TABLE pairs (item text PRIMARY KEY, n bigint)",
         "INSERT INTO pairs VALUES ('item 0', 1)",
+        "CREATE TABLE numbers (n bigint)",
     )
     options = f"conninfo '{database.conninfo}'"
 
@@ -48,11 +49,14 @@ def test_changes_of_one_table_are_counted_into_another(spark: SparkSession, data
         together.add_insert_sql("INSERT INTO firsts SELECT item, id FROM orders ON CONFLICT DO NOTHING")
         # Without sequence_by the sink gets one row per key and checkpoint.
         together.add_insert_sql(f"INSERT INTO pairs {query}")
+        env.execute_sql(f"CREATE TABLE numbers (n BIGINT) USING postgres OPTIONS ({options}, table 'numbers')")
+        together.add_insert_sql(f"INSERT INTO numbers SELECT n FROM ({query})")
         together.execute().wait(timeout=PATIENCE_SECONDS)
 
     counts = [("item 0", 33), ("item 1", 34), ("item 2", 33)]
     assert database.rows("SELECT item, n FROM counts ORDER BY item") == counts
     assert database.rows("SELECT item, n FROM pairs ORDER BY item") == counts
+    assert database.rows("SELECT n FROM numbers ORDER BY n") == [(33,), (33,), (34,)]
     firsts = [("item 0", 3), ("item 1", 1), ("item 2", 2)]
     assert database.rows("SELECT item, n FROM firsts ORDER BY item") == firsts
 

@@ -81,5 +81,5 @@ def test_equal_rows_are_merged(
 def test_an_unknown_row_kind_is_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
-    with expect_refusal(r"the column 'row_kind' contains c, which is no kind of row"):
+    with expect_refusal(r"the column 'row_kind' contains c, which is not a kind of row"):
         writing(changing(database)).publish(spark.createDataFrame([(7, "a", "c", 1)], CHANGES))
