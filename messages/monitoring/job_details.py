@@ -376,7 +376,7 @@ class ArchivedJob(Value):
 
 @message("job_details.archive_ended")
 class ArchiveEnded(Message):
-    """ExecutionGraphInfoStore -> itself: the archive of a job is written. With a cause, it could not be written."""
+    """ExecutionGraphInfoStore -> itself: writing a job's archive has finished; `cause` is set if it failed."""
 
     job_id: JobId
     directory: str

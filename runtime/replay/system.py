@@ -438,7 +438,7 @@ class ReplayClock(ManualClock):
         self._now_ms = now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Retain an alarm, for a fork that continues from here in virtual time."""
+        """Schedule an alarm and keep it, so that a fork from this position can fire it in virtual time."""
         alarm = super().schedule(due_ms, callback)
         self.next_due()  # This removes cancelled alarms.
         return alarm

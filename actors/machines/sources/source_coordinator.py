@@ -541,7 +541,7 @@ def _decode(data: bytes) -> SplitEnumeratorState:
     if state.assigned and not state.position:
         # A restart of such a source would read everything twice.
         raise DecodeError(
-            "the state of the split enumerator lists its splits: it was written before flykka stored positions"
+            "the split enumerator's state has an old format, a list of splits: start the job without this state"
         )
     return state
 

@@ -151,7 +151,7 @@ class _Comparing:
         self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
-        """Read both recordings in turns until no earlier difference is possible."""
+        """Read both recordings alternately until no earlier difference is possible."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
