@@ -297,7 +297,7 @@ class LeaderStore:
         return CheckpointPointers(self, _job(job_id))
 
     def put_result(self, end: JobEnded) -> None:
-        """Record how a job has ended, before anything of it is deleted. Called again when more is known."""
+        """Record how a job has ended, before any of its data is deleted. Called again when more is known."""
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
 
     def results(self) -> tuple[JobEnded, ...]:

@@ -123,7 +123,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time with a task being deployed: the start of the current period, if any, and the total of earlier ones."""
+    """The time in which tasks were deployed: the start of the current period, if any, and the sum of earlier ones."""
 
     since_ms: int | None = None
     total_ms: int = 0

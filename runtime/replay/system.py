@@ -55,7 +55,7 @@ class RunningFork(Protocol):
         """Create a stand-in for an actor that is not replayed."""
 
     def run_blocking(self, work: Runnable) -> None:
-        """Complete blocking work of an actor."""
+        """Run the blocking work of an actor to completion."""
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
         """Return the index of the runnable that runs next, or None for any."""

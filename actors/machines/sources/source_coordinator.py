@@ -268,7 +268,7 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers are still to come."""
+    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers it still expects."""
 
     attempt_number: int = 0
     is_over: bool = False

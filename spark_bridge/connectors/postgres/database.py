@@ -41,7 +41,7 @@ class Database:
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: it cannot be parsed. The message does not show it, because it may contain a password.
+            ValueError: the string cannot be parsed. The message does not show it, as it may contain a password.
         """
         require("psycopg", extra="postgres", what=what)
         import psycopg

@@ -40,7 +40,7 @@ _MAKING_TABLES = 0x666C796B6B61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
-    """A table to write to. Created by `append` or `upsert`. Columns of the rows go to the table's columns by name."""
+    """Writes rows to a table, whose columns are matched by name. Created by `append` or `upsert`."""
 
     needs_order: ClassVar[bool] = False
 
