@@ -52,7 +52,7 @@ class JobEnded(Message):
 
 @message("job_control.result_noted")
 class JobResultRecorded(Message):
-    """store -> JobMaster: recording the job's end, so that it is not run again, has ended; `cause` is set if it failed."""
+    """store -> JobMaster: the job's end is recorded, so that it is not run again. `cause` is set if that failed."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -151,7 +151,7 @@ class SavepointLocationRefused(Message):
 
 @message("job_control.savepoint_discarded")
 class SavepointDiscarded(Message):
-    """savepoint storage -> JobMaster: the files of a failed savepoint are deleted. `cause` is set if some may remain."""
+    """savepoint storage -> JobMaster: a failed savepoint's files are deleted. `cause` is set if some may remain."""
 
     location: str
     cause: SerializedThrowable | None = None

@@ -113,7 +113,7 @@ class DeltaEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False) -> Self:
-        """Return the evictor. `delta_function` receives a row and the last row. Raises `WindowError` if it is wrong."""
+        """Return the evictor. `delta_function` gets a row and the last row. Raises `WindowError` if not callable."""
         return cls(threshold, delta_function, do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:
