@@ -118,7 +118,7 @@ def _allowed(
             )
         elif not isinstance(value, str):
             _log.error(
-                "the failure enricher %s returned %r for the label %r: the value must be a text",
+                "the failure enricher %s returned %r for the label %r: the value must be a string",
                 _name(enricher),
                 value,
                 key,

@@ -20,7 +20,7 @@ _EXCUSED = (
 
 
 class HeartbeatManager:
-    """Used in the turns of one actor only. `request` sends a heartbeat request (None: the actor requests none)."""
+    """Monitors the peers of one actor, in its turns. `request` sends a heartbeat request, if the actor sends any."""
 
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context

@@ -67,7 +67,7 @@ class StreamTypeError(ProgramError):
 class SqlError(ProgramError):
     """A SQL text is invalid, or uses something that cannot run on streams.
 
-    The error contains the `line` and the `column`, from 1; both are None if Spark does not report them.
+    The error contains the `line` and the `column`, counted from 1. Both are None if Spark does not report them.
     """
 
     def __init__(self, why: str, sql: str, line: int | None, column: int | None) -> None:

@@ -95,7 +95,7 @@ class SpawnRefusedError(KernelError):
 
 
 class ProxyNotSupportedError(KernelError):
-    """A Pykka proxy would put arbitrary objects into messages and access the live actor from another thread."""
+    """Proxies are refused: a proxy would send arbitrary objects, and access the live actor from another thread."""
 
 
 class ActorInitializationError(KernelError):

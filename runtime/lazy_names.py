@@ -35,7 +35,7 @@ def modules_of(package: str) -> Mapping[str, str]:
 
 
 def load(package: str, name: str) -> Any:
-    """Load a public name and set it in the package, or return the package's `__all__`. Raises `AttributeError`."""
+    """Load a public name and cache it in the package; for `__all__`, return all names. Raises `AttributeError`."""
     modules = modules_of(package)
     if name == "__all__":
         return sorted(modules)

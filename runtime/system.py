@@ -346,7 +346,7 @@ class ActorSystem:
         return True
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Handle that a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
+        """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 
     def next_sequence(self) -> int:
         """Return the next number in the order of turns, kills and dead letters."""

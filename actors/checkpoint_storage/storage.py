@@ -226,7 +226,7 @@ class CheckpointStorage:
             return None
 
     def record_run(self, run: JobRun) -> None:
-        """Record that a job runs, replacing the record of the previous run. Raises `OSError`."""
+        """Record the run of a job in place of the previous run. Raises `OSError`."""
         self._write(self._run(run.job_name), run)
 
     def record_end_of_run(self, job_name: str, end: JobEnded) -> None:

@@ -46,26 +46,26 @@ class LeaderContender(Protocol):
     """A contender for leadership (as in Flink). Other threads call it, one call at a time, and it sends messages."""
 
     def granted(self, session: LeaderSessionId) -> None:
-        """Handle that this contender leads, under this unique session."""
+        """Called when this contender becomes the leader, with a unique session."""
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Handle that this contender no longer leads under this session. It may later be granted another session."""
+        """Called when this contender no longer leads under this session. It may later be granted another session."""
 
     def failed(self, error: BaseException) -> None:
-        """Handle that this contender will never lead: the election has failed. `error` is a `HighAvailabilityError`."""
+        """Called when the election has failed: this contender will never lead. `error` is a `HighAvailabilityError`."""
 
 
 class LatchHolder(Protocol):
     """Receives the state of a backend's latch. Called on any thread, but never concurrently."""
 
     def acquired(self) -> None:
-        """Handle that the backend has acquired the latch."""
+        """Called when the backend has acquired the latch."""
 
     def lost(self) -> None:
-        """Handle that the latch is lost, or may be. The backend tries to acquire it again."""
+        """Called when the latch is lost, or may be lost. The backend tries to acquire it again."""
 
     def failed(self, error: BaseException) -> None:
-        """Handle that the backend has given up and will not acquire the latch."""
+        """Called when the backend has given up and will not acquire the latch."""
 
 
 class Backend(Protocol):
@@ -183,13 +183,11 @@ class HighAvailabilityServices:
         self._backend.close()
 
     def acquired(self) -> None:
-        """Handle that the backend holds the latch."""
         with self._lock:
             self._holds_latch = True
             self._grant()
 
     def lost(self) -> None:
-        """Handle that the backend no longer holds the latch."""
         with self._lock:
             self._holds_latch = False
             session, self._session = self._session, None
@@ -197,7 +195,6 @@ class HighAvailabilityServices:
                 contender.revoked(session)
 
     def failed(self, error: BaseException) -> None:
-        """Handle that the backend will not get the latch."""
         with self._lock:
             if (contender := self._contender) is not None:
                 contender.failed(error)
@@ -300,7 +297,7 @@ class LeaderStore:
         return CheckpointPointers(self, _job(job_id))
 
     def put_result(self, end: JobEnded) -> None:
-        """Record how a job has ended, before anything of it is deleted. Called again when more is known."""
+        """Record how a job has ended, before any of its data is deleted. Called again when more is known."""
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
 
     def results(self) -> tuple[JobEnded, ...]:

@@ -149,7 +149,7 @@ class OperatorCoordinatorHandler:
     def reset_tasks(
         self, tasks: Collection[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
     ) -> None:
-        """Take back the splits that these restarting subtasks received after the checkpoint, or since the beginning."""
+        """Take back the splits that these restarting subtasks received after the checkpoint or, without one, ever."""
         self._of_functions.reset_tasks(tasks, checkpoint_id, states)
         for vertex_id, subtask in tasks:
             # Only subtasks with a source need an event, and most have none.

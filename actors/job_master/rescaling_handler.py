@@ -92,14 +92,14 @@ class RescalingHandler:
         return self._decide(JobMoved(status=status))
 
     def tasks_deployed(self) -> list[GraphEvent]:
-        """Handle that all tasks of the job have been sent to their slots."""
+        """Called when all tasks of the job have been sent to their slots."""
         return self._decide(events.TasksDeployed())
 
     def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
         return self._decide(due)
 
     def not_started(self, why: str) -> list[GraphEvent]:
-        """Handle that the ExecutionGraph refused to rescale and is unchanged."""
+        """Called when the ExecutionGraph has refused to rescale, and is unchanged."""
         return self._decide(events.RescaleRefused(why=why))
 
     def explained(self, job: JobExplained) -> JobExplained:

@@ -54,7 +54,7 @@ class StateRestorer:
     def on_message(
         self, message: RestoreState | RestoreStateFailed
     ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """Return the events for the ExecutionGraph: none if the requesting tasks have ended, as new ones ask again."""
+        """Return events for the ExecutionGraph. Empty if the requesting tasks have ended: new tasks request again."""
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()

@@ -1,4 +1,4 @@
-"""Measures plain Pykka as in its documentation: each actor has a thread."""
+"""Measures plain Pykka, used as in its documentation: each actor has a thread."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ HEARTBEAT_TIMEOUT_MS = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """`parallelism` sources and as many sinks, with the numbers of measured checkpoints and of warm-up checkpoints.
+    """A job with `parallelism` sources and as many sinks, and its numbers of warm-up and measured checkpoints.
 
-    `target_ms` is the upper limit of the median, `flink_ms` the time of Flink 2.3 on two such cores with a keyed
-    shuffle, `submit_target_s` the limit from the submission until every task runs.
+    `target_ms` is the upper limit of the median, `flink_ms` the time of Flink 2.3 on two similar cores with a keyed
+    shuffle, `submit_target_s` the maximum time from the submission until every task runs.
     """
 
     name: str

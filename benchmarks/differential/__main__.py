@@ -68,7 +68,7 @@ class Found:
 
 
 def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
-    """Run the programs of seeds, and report each seed on stderr."""
+    """Run the programs generated from the seeds, and report each seed on stderr."""
     found, batches = Found(), Batches(spark)
 
     def runs(cases: Sequence[Case], mode: Mode) -> list[Outcome]:

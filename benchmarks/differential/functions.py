@@ -73,7 +73,7 @@ class CopyBesideRules(BroadcastProcessFunction):
 
 
 class Number(KeyedProcessFunction):
-    """Adds to each row its number within its key, from 1."""
+    """Adds to each row its number within its key, counted from 1."""
 
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
@@ -140,7 +140,7 @@ class FlatMapBoth(CoFlatMapFunction):
 
 
 class NumberBoth(KeyedCoProcessFunction):
-    """Adds to each row of two inputs its number within its key, from 1, with one count for both inputs."""
+    """Adds to each row of two inputs its number within its key, counted from 1 over both inputs."""
 
     def open(self, runtime_context: Any) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))

@@ -1,4 +1,4 @@
-"""The tables of a seed, its programs, and the modes in which they run."""
+"""The tables and programs generated from a seed, and the modes in which the programs run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drawing(kind: type[Queries] | type[Programs], choices: Choices, tables: tupl
 
 
 def draw(seed: int) -> tuple[list[Drawing], list[Mode]]:
-    """Draw the programs of a seed, and their modes, which always include parallelism 1 and 4."""
+    """Generate programs from a seed, and their modes, which always include parallelism 1 and 4."""
     chance = random.Random(seed)
     tables, zone = draw_tables(chance), chance.choice(ZONES)
     kinds = [Queries] * QUERIES + [Programs] * PROGRAMS

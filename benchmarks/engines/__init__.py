@@ -19,7 +19,7 @@ class Engine(Protocol):
     """Runs the query repeatedly, from a folder to a folder."""
 
     def run(self, source: Path, output: Path, scratch: Path) -> int | None:
-        """Run the query once, with `scratch` for other files, and return the number of completed checkpoints."""
+        """Run the query once and return the number of completed checkpoints. `scratch` is for temporary files."""
 
     def close(self) -> None: ...
 

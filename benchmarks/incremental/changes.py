@@ -25,7 +25,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The changes of one step, by table, without tables that do not change; `rows` are the tables after it."""
+    """The changes of one step by table, without unchanged tables. `rows` are the tables after the step."""
 
     changes: Mapping[str, pa.Table]
     rows: Mapping[str, pa.Table]

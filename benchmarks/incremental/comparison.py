@@ -65,7 +65,7 @@ class Batches:
     """The answers of Spark's batches, each computed once."""
 
     def __init__(self, spark: SparkSession, data: Data) -> None:
-        """Compute them in a session of its own, whose views have the names of the tables."""
+        """Compute the answers in a separate session, in which each table is a view of the same name."""
         self._session = spark.newSession()
         self._data = data
         self._answers: dict[tuple[str, int], Counter[Row]] = {}

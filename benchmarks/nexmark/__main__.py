@@ -56,10 +56,10 @@ class Measured:
 
 
 class Nexmark:
-    """Runs one query after the other, each on all engines in turns."""
+    """Runs one query after the other, alternating between the engines."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, say: Callable[[str], object]) -> None:
-        """Create the benchmark. `folder` keeps the last output of each engine; `say` gets progress messages."""
+        """Create the benchmark. `folder` keeps the last output of each engine; `say` receives progress messages."""
         self._options = options
         self._folder = folder
         self._say = say

@@ -21,7 +21,7 @@ from benchmarks.rules import WARM_UP_ROUNDS
 
 
 def main(rows: str, files: str, rows_per_batch: str, rounds: str) -> None:
-    """Run the stream unobserved and observed, in turns; the order changes with each round."""
+    """Run the stream unobserved and observed; the order alternates with each round."""
     answers = answering()
     bids = prepared(int(rows), int(files))
     seconds: dict[str, list[float]] = {"alone": [], "watched": []}

@@ -2,9 +2,9 @@
 
 First, a job with four sinks runs repeatedly, each time with another fault at a moment drawn from a seed, and the output
 that a reader sees is compared with the expected output. `--plain` turns the job's optimisations off. Then recovery
-times are measured: the TaskManager of a job with a state of 100,000 keys is killed, in turns with a query of Structured
-Streaming that is stopped and started, and a standby driver takes over from a killed one. The exit code is 1 if a row
-was lost or duplicated, or a job failed.
+times are measured: the TaskManager of a job with a state of 100,000 keys is killed, alternating with a query of
+Structured Streaming that is stopped and started, and a standby driver takes over from a killed one. The exit code is 1
+if a row was lost or duplicated, or a job failed.
 """
 
 from __future__ import annotations

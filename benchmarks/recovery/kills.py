@@ -63,7 +63,7 @@ class Kills:
     """A campaign: `tried` kills of `kinds`, one after the other, drawn from `seed`."""
 
     def __init__(self, folder: Path, seed: int, tried: int, kinds: tuple[Kind, ...], say: Callable[[str], object]):
-        """Create a campaign. `folder` contains the input and the current run's output; that of a failed run is kept."""
+        """Create a campaign. `folder` contains the input and the current run's output; failed runs keep theirs."""
         self._folder = folder
         self._chance = random.Random(seed)
         self._turns = islice(cycle(kinds), tried)

@@ -60,13 +60,13 @@ PLAIN = (
     f"--conf {LOCAL_RECOVERY}=false --conf {BACKGROUND_MERGES}=false --conf {LAZY_READING}=false"
     " --conf spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem pyspark-shell"
 )
-"""Spark's start arguments without optimisations."""
+"""Spark's start arguments that disable optimisations."""
 
 
 def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClient:
     """Submit the job, which writes below `folder`; it restarts without delay or limit.
 
-    The program's own optimisation is disabled if those of Spark are.
+    If the other optimisations are disabled, batches are not coalesced either.
     """
     if env.spark.conf.get(LOCAL_RECOVERY, "true") == "false":
         env.disable_batch_coalescing()

@@ -1,4 +1,4 @@
-"""Times recoveries and restarts in turns, so that other load on the machine affects both, and then takeovers."""
+"""Times recoveries and restarts alternately, so that other load on the machine affects both, and then takeovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the steps of each axis, with the programs of the other benchmarks."""
+"""Runs the steps of each scaling axis, using the programs of the other benchmarks."""
 
 from __future__ import annotations
 

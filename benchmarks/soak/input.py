@@ -43,7 +43,7 @@ class Arriving:
         self._threads.shutdown()
 
     def wait_until(self, second: float) -> bool:
-        """Wait for a time after the beginning; return False if all files arrive earlier. Raises a file's error."""
+        """Wait until `second` seconds after the start; return False if all files arrive earlier. Re-raises errors."""
         done, _ = wait((self._all,), max(0.0, self.begun + second - time.time()))
         if not done:
             return True
@@ -51,7 +51,7 @@ class Arriving:
         return False
 
     def wait_all(self) -> None:
-        """Wait until all files have arrived. Raises a file's error."""
+        """Wait until all files have arrived. Re-raises the error if writing a file failed."""
         self._all.result()
 
     def _run(self) -> None:

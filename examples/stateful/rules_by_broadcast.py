@@ -36,7 +36,7 @@ class ApplyRules(KeyedBroadcastProcessFunction):
     """Buffers a payment until the watermark has reached its time, so that all earlier rules have arrived."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the state: the pending payments of a user; times in ms."""
+        """Register the state, which contains a user's pending payments with their times in ms."""
         payment = ListStateDescriptor("waiting", "struct<amount: bigint, at: bigint>")
         self._waiting = runtime_context.get_list_state(payment)
 

@@ -155,7 +155,7 @@ class Launch:
 
 
 def _numbered(values: Values, number: int) -> Values:
-    """Adapt the values for environment `number`, from 1, so that each one has its own trace file, store and address."""
+    """Adapt the values for environment `number` (1 is the first), which has its own trace file, store and address."""
     if number == 1:
         return values
     own = dict(values)

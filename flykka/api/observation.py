@@ -84,7 +84,7 @@ class Observation:
         read_jvm: ReadJvm,
         datasets: ClusterDatasets | None = None,
     ) -> LocalCluster:
-        """Start the cluster by calling `start` with the REST URL, and serve requests until it ends, if REST is enabled.
+        """Start the cluster by calling `start` with the REST URL. If REST is enabled, serve requests until it ends.
 
         Raises:
             ClusterError: the address, the token or the certificate cannot be used; no cluster is started.

@@ -287,7 +287,7 @@ def _description(operator: OperatorCompatibility, renamed: str | None) -> str:
     if operator.uid is None:
         description = f"{operator.name} without a uid, and" if operator.name else "an operator"
         return f"{description} with the id {operator.operator_id}"
-    looks = f", which looks like {renamed!r} of the job: uid({operator.uid!r})" if renamed is not None else ""
+    looks = f", which is probably {renamed!r} of the job: set uid({operator.uid!r})" if renamed is not None else ""
     return f"{operator.uid!r} ({operator.name}){looks}"
 
 

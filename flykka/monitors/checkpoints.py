@@ -264,7 +264,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
     def _is_recorded(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
-        """Return True if the recording contains the start of the checkpoint, if there was one."""
+        """Return True if the recording must contain the start of the checkpoint, provided that it has started."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 
 

@@ -39,7 +39,8 @@ Channel = tuple[ResultPartitionId, int]
 class _ChannelWatermarks:
     """The last watermark of a channel, and the watermark before the last batch that was read from it.
 
-    An idle channel may be ignored. `unread` contains batches, each with the watermark before it.
+    An idle channel need not hold back the task. `unread` contains the batches not yet read, each with the watermark
+    that preceded it.
     """
 
     last_ms: int = WATERMARK_MIN

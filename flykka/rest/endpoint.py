@@ -49,7 +49,7 @@ class Query:
         """Return an optional field of the body, which must be a string. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, str):
-            raise RestError(400, f"{name!r} must be a text, not {value!r}")
+            raise RestError(400, f"{name!r} must be a string, not {value!r}")
         return value
 
     def flag(self, name: str) -> bool:

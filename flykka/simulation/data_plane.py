@@ -30,7 +30,7 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         self._environment = environment
 
     def check(self, job_graph: JobGraph) -> None:
-        """Accept every job, because jobs are drawn to fit."""
+        """Accept every job, because only valid jobs are generated."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()

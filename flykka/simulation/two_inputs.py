@@ -77,7 +77,7 @@ def _interval(chance: Random) -> Interval:
 
 
 def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
-    """Return the job with a join at the head of a vertex: replacing a keyed head, or before all operators."""
+    """Return the job with a join at the head of a vertex, in place of a keyed head or before all operators."""
     vertex = topology.vertices[place]
     uid = f"{vertex.vertex_id}-join"
     kind = OperatorKind.REGULAR_JOIN if behaviour.bounds is None else KINDS[Join]

@@ -200,7 +200,7 @@ def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
     lags = details.watermark_lag.values
     lag_values = [lag for lag in lags if lag is not None]
     if lag_values:
-        summary = f"{format_lag(round(lag_values[-1]))} at last, at most {format_lag(round(max(lag_values)))}"
+        summary = f"latest {format_lag(round(lag_values[-1]))}, maximum {format_lag(round(max(lag_values)))}"
         yield "watermark lag", line(lags, f"watermark lag: {summary}", AMBER), summary
     checkpoints = details.checkpoints[-BARS:]
     if checkpoints:

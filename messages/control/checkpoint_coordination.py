@@ -264,7 +264,7 @@ class MasterHookRestoreFailed(Message):
 
 @message("coordination.master_hooks_closed")
 class MasterHooksClosed(Message):
-    """master hooks -> CheckpointCoordinator: the hooks are closed. With a cause, one of them may not be."""
+    """master hooks -> CheckpointCoordinator: the hooks are closed. `cause` is set if closing one of them failed."""
 
     cause: SerializedThrowable | None = None
 
@@ -370,6 +370,6 @@ class MetadataReadFailed(Message):
 
 @message("coordination.disposed")
 class Disposed(Message):
-    """checkpoint storage -> CheckpointCoordinator: the deletion has ended. With a cause, files may remain."""
+    """checkpoint storage -> CheckpointCoordinator: the deletion has ended. `cause` is set if files may remain."""
 
     cause: SerializedThrowable | None = None

@@ -187,7 +187,7 @@ class CancellationFailure(Message):
 
 @message("job.stop")
 class StopJob(Message):
-    """client -> JobManager -> JobMaster: take a last checkpoint, publish its rows, retain it, and finish.
+    """client -> JobManager -> JobMaster: take a final checkpoint, publish its rows, retain it, and finish.
 
     With a `savepoint_directory` it is a savepoint, in a new folder of that directory. With `drain` event time first
     advances to its end, so that every window fires.

@@ -52,7 +52,7 @@ class JobEnded(Message):
 
 @message("job_control.result_noted")
 class JobResultRecorded(Message):
-    """store -> JobMaster: the job's end is recorded, so that it is not run again. With a cause, it is not recorded."""
+    """store -> JobMaster: the job's end is recorded, so that it is not run again. `cause` is set if that failed."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -67,7 +67,7 @@ class RecordResultDue(Message):
 
 @message("job_control.attempts_ended")
 class JobAttemptsEnded(Message):
-    """data plane -> JobMaster: no attempt of the job is running. With a cause, one may be."""
+    """data plane -> JobMaster: no attempt of the job is running. `cause` is set if one may be running."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -75,7 +75,7 @@ class JobAttemptsEnded(Message):
 
 @message("job_control.data_released")
 class JobDataReleased(Message):
-    """data plane -> JobMaster or JobManager: all data of the job is released. With a cause, some may remain.
+    """data plane -> JobMaster or JobManager: all data of the job is released. `cause` is set if some may remain.
 
     If it acts for a dead JobMaster, the JobManager also gets the newest checkpoint of the job.
     """
@@ -151,7 +151,7 @@ class SavepointLocationRefused(Message):
 
 @message("job_control.savepoint_discarded")
 class SavepointDiscarded(Message):
-    """savepoint storage -> JobMaster: the files of a failed savepoint are deleted. With a cause, some may remain."""
+    """savepoint storage -> JobMaster: a failed savepoint's files are deleted. `cause` is set if some may remain."""
 
     location: str
     cause: SerializedThrowable | None = None

@@ -78,7 +78,7 @@ class JobResultLookedUp(Message):
 class JobMasterReleased(Message):
     """data plane and store -> JobManager: a dead JobMaster's remaining work has ended.
 
-    `end` is the end of its job, if the job had ended. `checkpoint_path` is the newest checkpoint of the job.
+    `end` is set if the job had ended. `checkpoint_path` is the newest checkpoint of the job.
     """
 
     job_id: JobId

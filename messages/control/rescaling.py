@@ -71,7 +71,7 @@ class JobResourceRequirementsRefused(Message):
 
 @message("rescaling.requirements_stored")
 class JobResourceRequirementsStored(Message):
-    """store -> JobMaster: the bounds are stored for the job's next JobMaster. With a cause, they are not."""
+    """store -> JobMaster: the bounds are stored for the job's next JobMaster. `cause` is set if storing failed."""
 
     requirements: JobResourceRequirements
     cause: SerializedThrowable | None = None
@@ -181,7 +181,7 @@ class VertexRescale(Value):
 
 @value("rescaling.rescale")
 class Rescale(Value):
-    """A rescale from its trigger to its end. `attempt` counts the rescales for the same requirements, from 1."""
+    """A rescale from its trigger to its end. `attempt` counts the rescales for the same requirements."""
 
     rescale_id: str
     requirements_id: str

@@ -123,7 +123,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time with a task being deployed: the start of the current period, if any, and the total of earlier ones."""
+    """The time in which tasks were deployed: the start of the current period, if any, and the sum of earlier ones."""
 
     since_ms: int | None = None
     total_ms: int = 0
@@ -376,7 +376,7 @@ class ArchivedJob(Value):
 
 @message("job_details.archive_ended")
 class ArchiveEnded(Message):
-    """ExecutionGraphInfoStore -> itself: the archive of a job is written. With a cause, it could not be written."""
+    """ExecutionGraphInfoStore -> itself: writing a job's archive has finished; `cause` is set if it failed."""
 
     job_id: JobId
     directory: str

@@ -137,7 +137,7 @@ class RequestSplits(Message):
 
 @message("source.add_splits")
 class AddSplits(Message):
-    """JobMaster -> TaskManager -> Task: read these in order. `numbers` are their numbers among all assigned splits."""
+    """JobMaster -> TaskManager -> Task: read these splits in order. `numbers` are their indexes among all splits."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId

@@ -194,13 +194,13 @@ class EventTimeHold(Value):
 class TaskIOMetrics(Value):
     """Counts since the start of the attempt. Times are in ms, the watermark in ms of event time.
 
-    A running attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The queue lengths
-    are current: batches received and not processed, and batches that wait for their readers. `files_unread` is the
+    A running attempt is busy with a stage, back-pressured (it has input but cannot send), or idle. The queue lengths
+    are current: batches received but not yet processed, and batches that wait for their readers. `files_unread` is the
     current number of files that a source's reader holds and has not started to read.
 
     `rows_published` were written by sinks and are visible to readers; `rows_staged` were written by sinks and wait for
-    a checkpoint. Rows that an attempt published for its predecessor, because its checkpoint contained them, are not
-    counted. `held_back_by` is what the watermark of a source waits for, once it has waited for a while.
+    a checkpoint. Rows published on behalf of a previous attempt, whose checkpoint contained them, are not counted.
+    `held_back_by` names what holds back the watermark of a source, and is set only after a delay.
     """
 
     rows_in: int = 0

@@ -46,7 +46,7 @@ class Dispatcher(ABC):
     """The dispatcher's own clock, if it controls time."""
 
     driver: SeededDispatcher | None = None
-    """The dispatcher itself, if turns run on the thread that waits for a future."""
+    """The dispatcher itself, if a thread that waits for a future has to run the turns."""
 
     @property
     def loop(self) -> AbstractEventLoop:

@@ -1,4 +1,4 @@
-"""An event loop in virtual time, which runs a step only when its dispatcher draws it.
+"""An event loop in virtual time, which runs a step only when its dispatcher selects it.
 
 Prior art is Trio's autojump clock. Tasks, `asyncio.sleep`, `timeout`, `gather`, `Queue`, `Lock` and similar use only
 `call_soon` and `call_at`, so they work here and are reproducible with the seed. Waits for external events (sockets,
@@ -29,7 +29,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """An event loop whose calls run one by one in order, as asyncio guarantees; others may be drawn in between."""
+    """An event loop that runs its callbacks in asyncio's order. The dispatcher may run other work in between."""
 
     def __init__(self, dispatcher: SeededDispatcher) -> None:
         self._dispatcher = dispatcher

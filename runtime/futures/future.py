@@ -219,7 +219,7 @@ class Future(pykka.Future[T], Generic[T]):
                 driver.forget(wake)
 
     def _abandon(self) -> None:
-        """Handle that the last waiting task is cancelled. A plain future ignores this."""
+        """Called when the last waiting task is cancelled. A plain future ignores this."""
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:

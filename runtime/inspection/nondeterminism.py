@@ -53,7 +53,7 @@ _AUDITED = {
 }
 
 _LET_THROUGH = ("importlib", "linecache", "logging", "pkgutil", "tokenize", "traceback", "warnings")
-"""The packages that read clocks and files to log a turn, or to load its code."""
+"""The packages that may read clocks and files, because they log a turn or load its code."""
 
 _LIBRARY = (sysconfig.get_path("stdlib"), "<frozen")
 _KERNEL = "flykka.runtime."

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Mailbox:
-    """Two lanes and a claim.
+    """A queue of messages, a queue of signals that overtake them, and a claim held while the owner is scheduled.
 
-    `messages` is the lane of the messages: a deque, or the queue of another mailbox type.
+    `messages` is a deque, or the queue of another mailbox type.
     """
 
     __slots__ = ("_claim", "closed", "control", "messages", "owner")

@@ -35,7 +35,7 @@ class MessageQueue(Protocol):
     def append(self, entry: Entry, /) -> None: ...
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
-        """Queue entries ahead of the waiting ones, the first entry last."""
+        """Queue entries ahead of the waiting ones, in reverse order like a deque."""
 
     def popleft(self) -> Entry:
         """Pop the next entry. Raises `IndexError` if there is none."""
@@ -60,7 +60,7 @@ class UnboundedMailbox:
 
 
 def message_of(entry: Entry) -> Message:
-    """Return the message of an entry, without a leader's wrapping."""
+    """Return the message of an entry, without an enclosing `LeaderSessionMessage`."""
     # Called for each message of a busy actor, so no envelope is created.
     if isinstance(entry, tuple):
         entry = entry[0]

@@ -55,7 +55,7 @@ class RunningFork(Protocol):
         """Create a stand-in for an actor that is not replayed."""
 
     def run_blocking(self, work: Runnable) -> None:
-        """Complete blocking work of an actor."""
+        """Run the blocking work of an actor to completion."""
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
         """Return the index of the runnable that runs next, or None for any."""
@@ -438,7 +438,7 @@ class ReplayClock(ManualClock):
         self._now_ms = now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Retain an alarm, for a fork that continues from here in virtual time."""
+        """Schedule an alarm and keep it, so that a fork from this position can fire it in virtual time."""
         alarm = super().schedule(due_ms, callback)
         self.next_due()  # This removes cancelled alarms.
         return alarm

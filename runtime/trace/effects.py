@@ -311,14 +311,14 @@ class Awaited(Effect):
 
 @_effect("reads the clock")
 class ReadClock(Effect):
-    """The time read in a coroutine's step that started without any of the outcomes above. An input, like a lookup."""
+    """The time read in a coroutine's step that no outcome above has started. An input of the turn, like a lookup."""
 
     now_ms: int
 
 
 @_effect("is refused {0.path}: {0.reason}")
 class Refused(Effect):
-    """A spawn at `path` was refused with this error. An input, like a lookup."""
+    """A spawn at `path` was refused with this error. It is an input of the turn, like a lookup."""
 
     path: str
     error: str

@@ -53,7 +53,7 @@ class RunningWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """Finished work and its end (monotonic time). The row counts are only set for stages."""
+    """Finished work and its end time (monotonic clock). The row counts are only set for stages."""
 
     work: RunningWork
     ended_ns: int

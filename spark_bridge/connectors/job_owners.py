@@ -109,7 +109,7 @@ class JobOwners:
                 except OSError as refused:
                     if not is_lenient:
                         raise
-                    logger.debug("%s cannot be owned yet: %s", folder.folder, refused)
+                    logger.debug("cannot take ownership of %s yet: %s", folder.folder, refused)
                     continue
                 with self._lock:
                     self._owned[folder.file] = _OwnedJobs(folder, ownership, [job_id])

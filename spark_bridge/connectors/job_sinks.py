@@ -118,7 +118,7 @@ def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry
 
 
 def staging_roots(job_graph: JobGraph, registry: CodeRegistry) -> list[str]:
-    """Return the folders below which several jobs stage rows: those of sinks whose target users read, sorted."""
+    """Return the sorted folders that other jobs may share, below which sinks with user-visible output stage rows."""
     directory = job_graph.checkpointing.directory
     folders = (
         sink.staging_folder(job_graph.job_id, directory)

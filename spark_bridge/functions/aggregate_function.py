@@ -36,7 +36,7 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
         """Return the result of an accumulator, to which more values may be added later."""
 
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Return the accumulator for the values of both. Only merging windows, such as sessions, need this method."""
+        """Merge two accumulators and return the result. Only needed for merging windows, such as session windows."""
         raise NotImplementedError(f"{type(self).__name__} has no merge(acc_a, acc_b), which windows that merge need")
 
 

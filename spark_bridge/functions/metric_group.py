@@ -79,7 +79,7 @@ class Meter:
 
 
 class Histogram:
-    """A distribution of integers. From 1000 on, only the first three digits count, which limits its size."""
+    """A distribution of integers. Values of 1000 and above keep three significant digits, which limits its size."""
 
     __slots__ = ("_counts",)
 

@@ -46,7 +46,7 @@ class OperatorEventGateway:
     def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
         """Buffer a value for an aggregate, and return the aggregate's last known result."""
         if not isinstance(name, str) or not name.strip():
-            raise FunctionError(f"the name of a global aggregate must be a text, not {name!r}")
+            raise FunctionError(f"the name of a global aggregate must be a string, not {name!r}")
         if not isinstance(function, AggregateFunction):
             raise FunctionError(f"the global aggregate {name!r} needs an AggregateFunction, not {function!r}")
         self._updates.append((name, event_to_bytes(value, f"a value for the global aggregate {name!r}")))

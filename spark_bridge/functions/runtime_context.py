@@ -34,7 +34,7 @@ class TaskInfo:
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, counted from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
 
@@ -69,7 +69,7 @@ class FunctionRuntimeContext(WithJobResources):
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, counted from 1: `clean (1/2)`."""
         return self.task_info.task_name_with_subtasks
 
     @property

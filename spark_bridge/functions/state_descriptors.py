@@ -274,7 +274,7 @@ class StateDescriptor:
         """Let values expire. Raises `StateDescriptorError` if `ttl` is not a `StateTtlConfig`."""
         if not isinstance(ttl, StateTtlConfig):
             raise StateDescriptorError(
-                f"the time-to-live of state {self.name!r} is {ttl!r}: create one with"
+                f"the time-to-live of state {self.name!r} must be a StateTtlConfig, not {ttl!r}; create it with"
                 " StateTtlConfig.new_builder('1 day').build()"
             )
         self.ttl = ttl
@@ -401,7 +401,7 @@ _AGGREGATES = ("create_accumulator", "add", "get_result")
 def checked_name(name: str) -> str:
     """Return the name of a state. Raises `StateDescriptorError` if it is not a valid column name."""
     if not isinstance(name, str) or not name:
-        raise StateDescriptorError(f"the name of a state must be a text that is not empty, not {name!r}")
+        raise StateDescriptorError(f"the name of a state must be a non-empty string, not {name!r}")
     if name.startswith("__"):
         raise StateDescriptorError(
             f"the name of state {name!r} must not begin with two underscores, which are reserved"

@@ -239,7 +239,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(stage, fired)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Emit results that fire with the checkpoint. A failure fails the attempt: the state no longer has them."""
+        """Emit results that fire with the checkpoint. A failure fails the attempt, as the state no longer has them."""
         stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
         result = self._emitted(outputs, stage)
         return CommitPrepared(

@@ -94,7 +94,7 @@ class UpsertMaterialiser(KeyedBatchOperator[Slices, StateRows]):
         return self._published(judges=options.alignment is AlignmentType.ALIGNED)
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Publish rows at the end of the input: some tasks of a batch job end before the only checkpoint."""
+        """Publish rows at the end of the input, because some tasks of a batch job end before its only checkpoint."""
         return (self._published(judges=True) if watermark_ms == WATERMARK_MAX else None) or Output()
 
     def _published(self, *, judges: bool) -> Output[Slices] | None:

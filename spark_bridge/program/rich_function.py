@@ -47,7 +47,7 @@ class RuntimeContext(WithJobResources):
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, counted from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
     def get_metrics_group(self) -> MetricGroup:

@@ -87,7 +87,7 @@ def write_keyed_rows(
     has_state = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
     if not has_state:
         raise SavedStateError(
-            f"the rows for {uid!r} have keys but no state; the operator has: {', '.join(stored_values(schema))}"
+            f"the rows for {uid!r} have keys but no state columns; its states are: {', '.join(stored_values(schema))}"
         )
     groups = KeyGroups(keys=tuple(keys), max_parallelism=max_parallelism)
     columns = state_columns_of(code.key_fields, code.state_fields)

@@ -1,6 +1,6 @@
-"""Digests of files that Spark has written, computed on the machine of each file: in the driver or by a Spark job.
+"""Digests of files written by Spark, computed on the machine that holds each file: in the driver or by a Spark job.
 
-Python workers seal the files that they write themselves.
+Python workers compute the digests of the files that they write.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """State of two subtasks goes to one subtask, or to three if the sink allows it. Two checkpoints are pending."""
+        """The state of two subtasks is restored by one, or by three if allowed. Two checkpoints are pending."""
         limit = self.sink().parallelism_limit
         former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
         before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]

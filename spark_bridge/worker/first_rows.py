@@ -1,4 +1,4 @@
-"""Finds the first rows of each key by an order; a function of tables that emits the changes of each batch."""
+"""Finds the first rows of each key in a sort order, and emits the changes caused by each batch."""
 
 from __future__ import annotations
 

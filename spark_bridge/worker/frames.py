@@ -90,7 +90,7 @@ def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.Chunked
 
 
 def _check_exact(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> None:
-    """Raise `ValueError` for floats that may have been rounded from other integers."""
+    """Raise `ValueError` if floats for an integer column are so large that they may have been rounded."""
     if pa.types.is_floating(column.type) and pa.types.is_integer(field.type):
         largest = pc.max(pc.abs(column)).as_py()
         if largest is not None and largest >= _EXACT_IN_FLOATS:

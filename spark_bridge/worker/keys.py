@@ -154,7 +154,7 @@ def in_order(rows: pa.Table, key_of: Rows, orders: Sequence[RowOrder]) -> Rows:
 
 
 def counted_in_keys(keys: Rows) -> Rows:
-    """Return the number of each element within its run of equal elements, from 1."""
+    """Return the position of each element within its run of equal elements, counted from 1."""
     if not len(keys):
         return np.zeros(0, np.int64)
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))

@@ -26,7 +26,7 @@ HAS_ROW = "__kept"
 class KeepExtremeRow:
     """Stores the row with the least or greatest `column`, and the first one of several such rows.
 
-    Rows in which it is null are stored only if the key has no other rows. NaN is the greatest number, as in Spark.
+    Rows with null in the column are stored only if the key has no other rows. NaN is the greatest number, as in Spark.
     """
 
     column: str

@@ -27,7 +27,7 @@ TableFunction = Callable[..., tuple[Any, Any]]
 
 
 class Frames(StrEnum):
-    """The type of tables passed to a function."""
+    """The class of the tables passed to a function."""
 
     ARROW = "arrow"
     PANDAS = "pandas"

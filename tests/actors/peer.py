@@ -32,7 +32,7 @@ class PeerActor(Actor):
     """Records messages under the sessions that it accepts, and sends messages when the test says so."""
 
     outside_state = True
-    """The test removes recorded messages between two turns."""
+    """True, because the test removes recorded messages between two turns."""
 
     def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard

@@ -1,4 +1,4 @@
-"""Savepoints, master hooks and a failing storage: the coordinator's replies and log messages."""
+"""Savepoints, master hooks and storage failures: the coordinator's replies and log messages."""
 
 from __future__ import annotations
 

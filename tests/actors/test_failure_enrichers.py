@@ -116,7 +116,7 @@ def test_an_undeclared_label_is_omitted_and_its_enricher_named(
 
 def test_a_label_value_that_is_not_text_is_omitted(caplog: pytest.LogCaptureFixture) -> None:
     assert enrichers(Owner({"owner": 7})).labels(failure(), TASK) == ()
-    assert "the failure enricher Owner returned 7 for the label 'owner': the value must be a text" in caplog.text
+    assert "the failure enricher Owner returned 7 for the label 'owner': the value must be a string" in caplog.text
 
 
 def test_an_enricher_that_raises_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:

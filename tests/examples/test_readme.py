@@ -42,7 +42,7 @@ def test_readme_commands_run_on_the_trace_in_the_tree(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (trace,) = re.findall(r"^T=(\S+)", README, re.M)
-    commands = re.findall(r"^\.venv/bin/flykka (.*?)(?: *#.*)?$", README, re.M)
+    commands = re.findall(r"^flykka (.*\$T.*?)(?: *#.*)?$", README, re.M)
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("sys.stdin", io.StringIO("quit\n"))
 

@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 
 def file_columns(kind: FileFormat) -> list[str]:
-    """Return the columns of the types that files support, written and read."""
+    """Return the columns whose types can be written to files of this format and read again."""
     if kind in ("parquet", "orc"):
         return columns_of_use(kind)
     return [name for name in columns_of_use(f"{kind}, written") if name in columns_of_use(f"{kind}, read")]

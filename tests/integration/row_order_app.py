@@ -1,4 +1,4 @@
-"""Counts the rows of a key that arrived after later rows. As a process it runs on two executors.
+"""Counts the rows of a key that arrived after later rows. Run as a program, it uses two executors.
 
 Argument: a working folder. Prints the counts as JSON.
 """

@@ -27,7 +27,7 @@ ExpectedOutput = Callable[[ModuleType, DataFrame], DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulExample:
-    """An example: its module, its job, and the expected output, which `newest` reduces to the newest rows."""
+    """An example, its job, and its expected output. `newest` selects the newest rows of an output."""
 
     name: str
     define: Define

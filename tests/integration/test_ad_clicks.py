@@ -28,7 +28,7 @@ ON c.ad = i.ad AND i.at BETWEEN c.at - INTERVAL 10 MINUTES AND c.at
 
 @pytest.fixture(scope="module")
 def ads_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Impressions and clicks of some hours, out of order by less than a minute."""
+    """Impressions and clicks over a few hours, out of order by less than a minute."""
     folder, chance = tmp_path_factory.mktemp("ads"), np.random.default_rng(3)
     for name, values in (
         ("impressions", {"page": chance.choice(["/", "/news"], ROWS)}),

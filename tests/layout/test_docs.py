@@ -180,7 +180,7 @@ def test_documented_defaults_are_the_effective_ones(called: Callable[..., object
 
 
 @pytest.mark.parametrize("name", [name for name in datagen.__all__ if name != "FieldGenerator"])
-def test_every_ready_field_is_among_the_options(name: str) -> None:
+def test_every_field_generator_is_in_the_options_page(name: str) -> None:
     assert is_named(name)
 
 
@@ -191,7 +191,7 @@ OF_TRACES = ["show", "stats", "story", "diagram", "diff", "check"]
 @pytest.mark.parametrize(
     "command", [[], *([each] for each in COMMANDS), *(["trace", each] for each in OF_TRACES)], ids=str
 )
-def test_every_option_of_the_command_line_is_among_the_options(
+def test_every_command_line_option_is_in_the_options_page(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -12,7 +12,7 @@ from tests.runtime.scripted_actors import in_turn, says, scripted_actor, spawns
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """Return the log of the actor `shop`, with two tills and a cellar below it, without the entries of their starts."""
+    """Return the log of the actor `shop` and its children, two tills and a cellar, without the start-up entries."""
     log: list[str] = []
     cellar = scripted_actor(log, {"start": spawns(scripted_actor(log), "till-3")})
     shop = in_turn(spawns(scripted_actor(log), "till-1", "till-2"), spawns(cellar, "cellar"))

@@ -173,7 +173,7 @@ class Counting(Actor):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__ + getattr(kind, "overflow", ""))
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_on_threads_each_message_is_handled_or_lost_exactly_once(kind: MailboxType, end: str) -> None:
+def test_with_threads_each_message_is_either_handled_once_or_lost(kind: MailboxType, end: str) -> None:
     heard: dict[int, list[int]] = {teller: [] for teller in range(3)}
     lost: dict[int, list[int]] = {teller: [] for teller in range(3)}
     replies: list[Future[Message]] = []

@@ -1,4 +1,4 @@
-"""Refs are removed from Pykka's registry in batches, because removal of each single ref has quadratic cost."""
+"""Refs are removed from Pykka's registry in batches, because removing them one by one takes quadratic time."""
 
 from __future__ import annotations
 

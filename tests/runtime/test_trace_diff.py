@@ -105,7 +105,7 @@ def test_sender_effects_and_end_of_a_turn_are_compared(left: Record, right: Reco
     assert difference([left], [right]).fields[0].path == path
 
 
-def test_the_first_difference_of_the_left_run_is_reported_among_several() -> None:
+def test_of_several_differences_the_first_one_in_the_left_run_is_reported() -> None:
     left = [turn(1, BOB, "early"), turn(2, ALICE, "late")]
     right = [turn(1, ALICE, "LATE"), turn(2, BOB, "EARLY")]
 

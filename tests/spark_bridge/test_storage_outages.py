@@ -66,7 +66,7 @@ class Storage:
 
 
 class FlickeringFileSystem(FileSystem):
-    """Operates on a storage that is unavailable during some operations, counted from the last call of `plan`."""
+    """Operates on a storage system that is unavailable during some operations, counted from the last call of `plan`."""
 
     def __init__(self, session: SparkSession, storage: Storage) -> None:
         super().__init__(session)
@@ -102,7 +102,7 @@ class Given:
 
 @dataclass
 class Case:
-    """A sink whose rows are staged in a storage, and the rows that readers see."""
+    """A sink that stages its rows in a storage system, and the rows that readers see."""
 
     sink: Sink
     storage: Storage

@@ -191,7 +191,7 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element is available that needs no room: a checkpoint action, or a barrier that overtakes data."""
+        """True if an element needs no free output buffers: a checkpoint action, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property

@@ -155,7 +155,7 @@ class ProcessingTimers:
         self.is_due = self._uses_processing_time
 
     def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
-        """Record the first timer that the engine has reported."""
+        """Record the earliest timer that the engine has reported."""
         before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
         self.on_due(now)
         if self._next_ms is None or self._next_ms == before or self.is_due:
@@ -163,7 +163,7 @@ class ProcessingTimers:
         return [StartTimer(key="processing-time", delay_ms=self._next_ms - now, message=ProcessingTimeDue())]
 
     def on_due(self, now: int) -> None:
-        """Check whether the first timer is due: the actor's timer may have been started for another one."""
+        """Check whether the earliest timer is due: the actor's timer may have been set for another one."""
         self.is_due = self._next_ms is not None and self._next_ms <= now
 
     def fire(self) -> None:

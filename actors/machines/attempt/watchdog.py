@@ -41,7 +41,7 @@ class StageWatchdog:
         return min(max(self._timeout_ms // _OBSERVATIONS_PER_TIMEOUT, _MIN_INTERVAL_MS), _MAX_INTERVAL_MS)
 
     def observe(self, works: Sequence[WorkProgress], now: int) -> tuple[StageProgress, ...]:
-        """Record the work at `now` (ms). Returns the work with its times, the oldest first."""
+        """Record the progress of the work at `now` (ms), and return it, the oldest work first."""
         self._observations = {work.piece: self._next(work, now) for work in works}
         stages = (_progress(work, self._observations[work.piece]) for work in works)
         return tuple(sorted(stages, key=lambda stage: stage.since_ms))

@@ -266,7 +266,7 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def stop_with(self, stop: StopCheckpointRequest, now: int) -> Iterator[CoordinatorEffect]:
-        """End the job with a last checkpoint, which begins at once. A running checkpoint cannot become a savepoint."""
+        """End the job with a final checkpoint, which begins at once. A running checkpoint cannot become a savepoint."""
         final_id = self.final.begun
         if stop.target_location is not None and final_id is not None and self.final.stop is None:
             failure = CheckpointFailure(

@@ -105,7 +105,7 @@ class CoordinatorSnapshotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAggregates:
-    """Add these values to aggregates, in order, on the thread of the aggregates."""
+    """Add these values to aggregates, in order, on the aggregates' own thread."""
 
     updates: tuple[operator_event.AggregateUpdate, ...]
 

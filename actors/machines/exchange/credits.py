@@ -134,8 +134,7 @@ class ChannelCredits:
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:
-        """Return the floating credits, because no more batches will arrive. The result is the channels that have a
-        credit to announce.
+        """Give back the floating credits, as no more batches will arrive. Return channels with a credit to announce.
 
         Credits in use are returned when their batches are processed.
         """

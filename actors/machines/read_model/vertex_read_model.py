@@ -110,7 +110,7 @@ class _Subtask:
             self.samples.popleft()
 
     def checkpointed(self, triggered_ms: int) -> None:
-        """Record a completed checkpoint that was triggered at this time: rows counted before are not read again."""
+        """Record the trigger time of a completed checkpoint: rows counted before it are not read again by a restart."""
         # The counts of an attempt only grow, so the last report before the trigger has the highest.
         for sample in reversed(self.samples):
             if sample.at_ms <= triggered_ms:

@@ -1,8 +1,8 @@
 """Recognises repeated failures, and counts them since the last checkpoint.
 
 An error in the program or in its rows occurs again after each restart, because without a new checkpoint the next
-attempt reads the same rows with the same code. Failures of the environment (a lost TaskManager, a storage that does not
-respond) may not occur again, and are not counted.
+attempt reads the same rows with the same code. Failures of the environment (a lost TaskManager, a storage system that
+does not respond) may not occur again, and are not counted.
 """
 
 from __future__ import annotations

@@ -49,14 +49,14 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSlots:
-    """Allocate room for each of these attempts, which are in topological order."""
+    """Allocate a place in a slot for each of these attempts, which are in topological order."""
 
     requests: tuple[SlotRequest, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnSlot:
-    """Release the room of the attempt, or its request.
+    """Release the attempt's place in its slot, or its request.
 
     If `will_return`, another attempt of the same subtask will follow, and the slot is reserved for it.
     """

@@ -252,7 +252,7 @@ class SlotSharing:
         assert all(shared.members for shared in slots), "an empty shared slot was not returned"
         for shared in slots:
             vertices = [member.vertex_id for member in shared.members.values()]
-            assert len(set(vertices)) == len(vertices), f"{shared.request_id} has a vertex twice"
+            assert len(set(vertices)) == len(vertices), f"{shared.request_id} contains a vertex more than once"
             constraints = {member.co_location for member in shared.members.values() if member.co_location}
             assert set(shared.constraints.values()) == constraints
             assert all(self._by_constraint[constraint] is shared for constraint in constraints)

@@ -268,7 +268,7 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers are still to come."""
+    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers it still expects."""
 
     attempt_number: int = 0
     is_over: bool = False
@@ -541,7 +541,7 @@ def _decode(data: bytes) -> SplitEnumeratorState:
     if state.assigned and not state.position:
         # A restart of such a source would read everything twice.
         raise DecodeError(
-            "the state of the split enumerator lists its splits: it was written before flykka stored positions"
+            "the split enumerator's state has an old format, a list of splits: start the job without this state"
         )
     return state
 

@@ -98,7 +98,7 @@ class VertexParallelism:
         """Replace the maximum. Raises `GraphError` if it was configured, or if the new maximum is out of bounds."""
         if not self.may_become(max_parallelism):
             raise GraphError(
-                f"the maximum parallelism was set to {self.max_parallelism} and cannot become {max_parallelism}"
+                f"the maximum parallelism is {self.max_parallelism} and cannot be changed to {max_parallelism}"
             )
         return replace(self, max_parallelism=max_parallelism)
 

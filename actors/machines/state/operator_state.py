@@ -19,7 +19,7 @@ from flykka.messages.wire.message import Value
 Element = TypeVar("Element", bound=Value)
 
 Lists = Sequence[OperatorListState]
-"""The lists of one subtask. Two lists of one name come from two subtasks."""
+"""The list states restored by one subtask. Lists with the same name were written by different subtasks."""
 
 
 def list_state(

@@ -44,19 +44,19 @@ def restored_watermark(restore: TaskStateSnapshot | None) -> WatermarkState:
 
 
 def restored_input_watermark_ms(descriptor: TaskDeploymentDescriptor) -> int:
-    """Return the watermark with which the inputs of a task begin. Unused if the task generates its own watermarks."""
+    """Return the initial watermark of a task's inputs. It is unused if the task generates its own watermarks."""
     if descriptor.vertex.operators[0].kind.makes_watermarks:
         return WATERMARK_MIN
     return restored_watermark(descriptor.restore).watermark_ms
 
 
 def begins_again(states: Iterable[OperatorSubtaskState]) -> bool:
-    """Return whether an operator has state, but its event time begins again."""
+    """Return True if an operator has state, but its event time starts afresh."""
     return any(state.watermark == BEGINS_AGAIN for state in states)
 
 
 def sources_of(vertices: Iterable[JobVertex]) -> dict[JobVertexId, frozenset[OperatorId]]:
-    """Return the sources of the rows of each vertex. `vertices` are in topological order."""
+    """Return the sources whose rows each vertex receives. `vertices` are in topological order."""
     sources: dict[JobVertexId, frozenset[OperatorId]] = {}
     for vertex in vertices:
         own = [each.operator_id for each in vertex.operators if each.kind is OperatorKind.SOURCE]

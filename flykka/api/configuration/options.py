@@ -253,8 +253,8 @@ class ClusterOptions(TypedDict, total=False):
         "str | PathLike[str] | ZooKeeperSettings | None",
         Form("DIR|ZOOKEEPER", stated(_store)),
         Meaning(
-            "store of the jobs, so that the same command continues them after this process was killed: a"
-            " folder of this machine, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
+            "where jobs are stored, so that the same command resumes them if this process is killed: a"
+            " local folder, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
             "in memory",
             field="high_availability",
         ),

@@ -118,7 +118,7 @@ def word(*allowed: str) -> Callable[[Any], str]:
 def text(value: Any) -> str:
     """Check that a text is not empty."""
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{value!r} is not a text" if not isinstance(value, str) else "it is empty")
+        raise ValueError(f"{value!r} is not a string" if not isinstance(value, str) else "it is empty")
     return value
 
 

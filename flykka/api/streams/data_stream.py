@@ -338,7 +338,7 @@ class Stream(MigrationHints):
     def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Connect this stream with another one, which may have different columns, so that one function reads both.
 
-        If the other stream is broadcast, as by `rules.broadcast(descriptor)`, each subtask receives all of its rows.
+        If the other stream is broadcast with `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
         Raises:
             ProgramError: `other` is not a stream, or belongs to another environment or job.

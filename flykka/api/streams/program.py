@@ -86,7 +86,7 @@ class Program:
 
     @property
     def next_position(self) -> int:
-        """The position of the next operator: the first unused one, from 1."""
+        """The position of the next operator, counted from 1: the first unused one."""
         used = {transformation.position for transformation in self._transformations}
         return next(position for position in count(1) if position not in used)
 

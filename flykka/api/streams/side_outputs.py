@@ -38,7 +38,7 @@ class OutputTag:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
-            raise ProgramError(f"the id of an OutputTag must be a text that is not empty, not {self.id!r}")
+            raise ProgramError(f"the id of an OutputTag must be a non-empty string, not {self.id!r}")
 
     def __repr__(self) -> str:
         return f"OutputTag({self.id!r})"

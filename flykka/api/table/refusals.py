@@ -19,7 +19,7 @@ REFUSED_NODES = {
         "it draws other rows each time they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
 }
-"""For unsupported kinds of nodes: the SQL clause, and the reason with what to write instead."""
+"""For each unsupported kind of node: its SQL clause, and the reason with an alternative."""
 
 _CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentTime"})
 

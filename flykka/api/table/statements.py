@@ -109,7 +109,7 @@ class Environment(Protocol):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """The time for which joins planned from now on keep rows, in milliseconds; None: forever."""
+        """The time-to-live (ms) of rows in joins that are planned from now on. None keeps rows forever."""
 
     def from_source(
         self,

@@ -76,7 +76,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
 
 
 def _made(aggregate: PlanNode, window: Expression) -> tuple[tuple[PlanNode, ...], Expression] | None:
-    """Return the nodes down to the one that computes the windows, and its struct; None if there is no such node."""
+    """Return the nodes down to the one that computes the windows, and the window struct; None if no node does."""
     node = aggregate.children[0]
     nodes = [node]
     while node.kind == "Filter":

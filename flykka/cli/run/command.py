@@ -38,7 +38,7 @@ file.
 
 _EPILOG = f"""\
 while it runs:
-  Ctrl-C once stops: the jobs take a last checkpoint, publish its output and finish;
+  Ctrl-C once stops: the jobs take a final checkpoint, publish its output and finish;
   the checkpoint is retained. With a savepoint directory it is a savepoint.
   Ctrl-C twice cancels; the last completed checkpoint is retained, unless --retention
   deletes it. Batch jobs cannot be stopped: Ctrl-C once cancels them.

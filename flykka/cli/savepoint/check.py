@@ -110,8 +110,9 @@ def _table(compared: StateCompatibility) -> Table:
     table.add_column("state", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for operator in compared.operators:
-        looks = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
-        remark = "; ".join([*([looks] if looks else []), *operator.changes])
+        former = operator.former_uid
+        hint = [f"probably the state of {former}: to restore it, set uid({former!r})"] if former else []
+        remark = "; ".join([*hint, *operator.changes])
         table.add_row(
             Text(operator.match, style=_STYLES[operator.match]),
             Text(operator.uid or (NOTHING if operator.name else f"id {operator.operator_id}")),

@@ -70,10 +70,10 @@ def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
 
 @contextmanager
 def leading(services: HighAvailabilityServices, timeout: float) -> Iterator[LeaderStore]:
-    """Acquire the leadership for the duration of a `with` block.
+    """Hold the leadership for the duration of a `with` block.
 
     Raises:
-        ClusterError: another driver leads, or died too recently; or the store cannot be used.
+        ClusterError: another driver leads, the session of a dead driver has not ended, or the store cannot be used.
     """
     contender = _Contender()
     services.contend(contender)

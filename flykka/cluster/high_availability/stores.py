@@ -46,7 +46,7 @@ def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> S
 
 
 def numbered(settings: StoreSettings, number: int) -> StoreSettings:
-    """Return the store of the application's environment with this number, from 1, as each environment has its own."""
+    """Return the store of the application's environment `number`, counted from 1. Each environment has its own."""
     if number == 1:
         return settings
     match settings:

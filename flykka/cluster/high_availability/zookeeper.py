@@ -7,8 +7,8 @@ Every write is a transaction that also checks that the writer's own latch exists
 and resumes cannot change anything (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its StateHandleStore
 since 1.15).
 
-A broken connection is restored. Until then nothing is decided: a write waits, and if its outcome is unknown, the value
-is found by its unique mark. Leadership is lost when the session has ended, or must have ended.
+After a connection loss the client reconnects. Until then writes wait. If the outcome of a write is unknown, the stored
+value is checked for the unique marker of that write. Leadership is lost when the session has ended, or must have ended.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ZooKeeperBackend:
     def _current_latch(self, path: str) -> str:
         latch = self._latch.held
         if latch is None:
-            raise LeadershipLostError(f"{self.name}: this driver does not lead; {path} was not written")
+            raise LeadershipLostError(f"{self.name}: this driver is not the leader; {path} was not written")
         return latch
 
 

@@ -134,9 +134,9 @@ class CancelHandlers:
         how = {"mode": "string", "deleteCheckpoints": "boolean"}
         what = "Cancel a job (mode=cancel); deleteCheckpoints=true deletes its checkpoints"
         yield Endpoint(job, self._cancel, what, "PATCH", 202, arguments=how)
-        what = "Cancel a job, as Flink's page does"
+        what = "Cancel a job, in the way Flink's web dashboard does"
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=how)
-        yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink, with the way to stop a job")
+        yield Endpoint(f"{job}/yarn-stop", self._stop, "Rejected as in Flink; the error says how to stop a job")
         what = "A heartbeat of a job's client: the job is cancelled at its expiredTimestamp without another one"
         body = fields(["expiredTimestamp"], expiredTimestamp="integer")
         yield Endpoint(f"{job}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)

@@ -1,4 +1,4 @@
-"""Metrics: for scraping by Prometheus, of jobs by name, and of operator coordinators."""
+"""Serves metrics: all for Prometheus, those of jobs by name, and those of operator coordinators."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ProcessLog(logging.Handler):
         return files
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """Return the available logs: names, sizes in bytes, and times of the last change in milliseconds."""
+        """Return the name, the size in bytes and the modification time in ms of each available log."""
         with self._at_rest():
             in_memory = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())

@@ -39,7 +39,7 @@ def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) ->
 
 
 def aggregated(subtasks: Sequence[Json]) -> Json:
-    """Aggregate over subtasks, given with their `metrics` and `status-duration`."""
+    """Aggregate the `metrics` and `status-duration` of subtasks."""
     return {
         "metrics": _summaries([each["metrics"] for each in subtasks]),
         "status-duration": _summaries([each["status-duration"] for each in subtasks]),

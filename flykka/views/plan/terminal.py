@@ -1,4 +1,4 @@
-"""A plan for the terminal: the graph on the left, texts on the right, for any width."""
+"""Renders a plan for the terminal's width, with the graph on the left and the descriptions on the right."""
 
 from __future__ import annotations
 

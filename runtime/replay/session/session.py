@@ -34,7 +34,7 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A replayed turn, number `position` from 1 on, with its actor's state before and after."""
+    """A replayed turn, its `position` (counted from 1), and its actor's state before and after."""
 
     position: int
     turn: Turn

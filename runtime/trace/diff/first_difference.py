@@ -90,7 +90,7 @@ _CHECKED_EVERY = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The record at which two runs diverge: record number `number`, from 1, of `actor`.
+    """The record at which two runs diverge: record `number` of `actor`, counted from 1.
 
     A side is None if its run has no further record of this actor. `fields` are the differing fields, with the causes on
     both sides, nearest first. `moved_to` is the number of the turn in which the right run has the left run's record, so
@@ -151,7 +151,7 @@ class _Comparing:
         self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
-        """Read both recordings in turns until no earlier difference is possible."""
+        """Read both recordings alternately until no earlier difference is possible."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):

@@ -107,7 +107,7 @@ class Chunk:
         self._place = place
 
     def _checked(self, columns: list[list[Any]]) -> tuple[list[Any], ...]:
-        """Return the columns, with numbers instead of differences."""
+        """Check the columns, and return them with absolute numbers instead of differences."""
         sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = columns
         numbers, now = list(accumulate(sequences)), list(accumulate(times))
         last_ref, last_value = len(self.refs) - 1, len(self.values) - 1

@@ -221,14 +221,14 @@ def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
 def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
     texts = _of(dict, name, fields) or {}
     if not all(type(each) is str for each in (*texts, *texts.values())):
-        raise TypeError(f"{name} contains a value that is not a text")
+        raise TypeError(f"{name} contains a value that is not a string")
     return texts
 
 
 def _redacted(fields: dict[str, Any]) -> frozenset[str]:
     tags = _of(list, "redacted", fields) or []
     if not all(type(each) is str for each in tags):
-        raise TypeError("redacted contains a value that is not a text")
+        raise TypeError("redacted contains a value that is not a string")
     return frozenset(tags)
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""The waiting packed bytes above which the thread that adds to them writes: a slow disk slows actors, not fills memory.
-"""
+"""The unwritten bytes above which a thread that adds a chunk also writes, so that a slow disk cannot fill memory."""
 
 _END_BYTES = 256
 """The number of bytes reserved for the end mark."""

@@ -47,7 +47,7 @@ _BLOCK_RECORDS = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightRecordState:
-    """The number of retained `records`, at most `limit`, and their times in ms. None if there is no record."""
+    """The counts of retained records (at most `limit`) and dropped ones, and the retained records' time range in ms."""
 
     records: int
     limit: int

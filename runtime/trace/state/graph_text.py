@@ -20,7 +20,7 @@ def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
     nodes, items = unpack(graph, unicode_errors="surrogatepass", strict_map_key=False)
     for kind, _ in nodes:
         if type(kind) is not str:
-            raise TypeError(f"the kind of a graph node must be a text, not {kind!r}")
+            raise TypeError(f"the kind of a graph node must be a string, not {kind!r}")
     if type(items) is not list:
         raise TypeError("the items of a graph are missing")
     return nodes, items

@@ -257,7 +257,7 @@ class DeltaUpsertSink(DeltaSink):
             )
         if kind is not None and not isinstance(prototype.schema[kind].dataType, StringType):
             kind_type = prototype.schema[kind].dataType.simpleString()
-            raise PrototypeError(f"the kind of a row is a text such as '+I', but {kind!r} is of type {kind_type}")
+            raise PrototypeError(f"the kind of a row is a string such as '+I', but {kind!r} is of type {kind_type}")
 
     def publish(self, transaction: Transaction) -> None:
         rows = schema_of(transaction)

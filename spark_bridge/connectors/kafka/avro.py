@@ -68,9 +68,9 @@ _REFUSED = frozenset({"time-millis", "time-micros", "duration"})
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat(ValueFormat):
-    """Each value is a record, written with `avro_schema`, a JSON text.
+    """Each value is an Avro record, written with `avro_schema`, a JSON string.
 
-    With `registry_header`, the five bytes are skipped that serializers of a schema registry write before the record.
+    With `registry_header`, the five bytes that serializers of a schema registry write before the record are skipped.
     """
 
     avro_schema: str

@@ -41,7 +41,7 @@ class Database:
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: it cannot be parsed. The message does not show it, because it may contain a password.
+            ValueError: the string cannot be parsed. The message does not show it, as it may contain a password.
         """
         require("psycopg", extra="postgres", what=what)
         import psycopg
@@ -168,6 +168,6 @@ def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot
     # After a restart of the server, names of snapshots are reused.
     if row is None or row[0] != snapshot.seen:
         raise SourceError(
-            f"the snapshot for the first reading of {target} is lost: the session that held it has ended before the"
-            " table was read completely. Begin without a checkpoint"
+            f"the snapshot for the initial read of {target} is lost, because the session that held it ended before the"
+            " table was read completely. Start the job without restoring a checkpoint"
         )

@@ -40,10 +40,7 @@ _MAKING_TABLES = 0x666C796B6B61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
-    """A table to write to. Created by `append`, `upsert` or `apply_changes`.
-
-    Columns of the rows go to the table's columns by name.
-    """
+    """Writes rows to a table, whose columns are matched by name. Created by `append`, `upsert` or `apply_changes`."""
 
     needs_order: ClassVar[bool] = False
     removes_whole_rows: ClassVar[bool] = False

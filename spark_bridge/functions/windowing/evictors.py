@@ -67,7 +67,7 @@ class CountEvictor(_OnceEvictor):
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
         if not isinstance(max_count, int) or isinstance(max_count, bool) or max_count < 1:
-            raise WindowError(f"CountEvictor.of takes the number of rows that stay, from 1, not {max_count!r}")
+            raise WindowError(f"CountEvictor.of takes the number of rows that stay, at least 1, not {max_count!r}")
         self._max_count = max_count
 
     @classmethod
@@ -113,7 +113,7 @@ class DeltaEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False) -> Self:
-        """Return the evictor. The function receives a row and the last row. Raises `WindowError` if not callable."""
+        """Return the evictor. `delta_function` gets a row and the last row. Raises `WindowError` if not callable."""
         return cls(threshold, delta_function, do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:

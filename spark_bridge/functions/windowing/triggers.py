@@ -102,7 +102,7 @@ class CountTrigger(_TimersIgnored):
     def __init__(self, max_count: int) -> None:
         if not isinstance(max_count, int) or isinstance(max_count, bool) or max_count < 1:
             raise WindowError(
-                f"CountTrigger.of takes the number of rows after which to fire, from 1, not {max_count!r}"
+                f"CountTrigger.of takes the number of rows after which to fire, at least 1, not {max_count!r}"
             )
         self._max_count = max_count
         self._count = ReducingStateDescriptor("trigger_count", add, "bigint")

@@ -98,7 +98,7 @@ class AnyWindowFunction(_WindowFunction, ABC):
     """Emits rows for a window that fires. The function is pickled, opened before the first row in a worker, and closed
     after the last.
 
-    `window_states` are descriptors of states by key and window, `global_states` of states by key.
+    `window_states` describes the state kept per key and window; `global_states` describes the state kept per key.
     """
 
     window_states: Sequence[StateDescriptor] = ()

@@ -93,8 +93,8 @@ def _offsets(text: str, option: str) -> OffsetsInitializer:
     }
     if word not in initializers:
         raise OptionError(
-            f"the option {option!r} is earliest, latest, committed (or committed:earliest, where the group has none) or"
-            f" timestamp:1767225600000, not {text!r}",
+            f"the option {option!r} must be earliest, latest, committed (or committed:earliest, to start at the"
+            f" earliest offset if the group has none) or timestamp:1767225600000, not {text!r}",
             option,
         )
     return initializers[word]()
@@ -129,7 +129,7 @@ def _format_name(declared: Declared) -> str:
 
 
 def _encoded(declared: Declared) -> tuple[str, ...]:
-    """Return the columns of records: the encoded value, and the table's columns for other fields of a record."""
+    """Return the encoded value, and the columns for other fields of a Kafka record, such as its key and headers."""
     name, columns = _format_name(declared), declared.required_columns().names
     if name == "raw":
         return ()

@@ -78,7 +78,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A table as declared. `columns` is None if they are those of existing data."""
+    """A declared table. `columns` is None if the columns come from existing data."""
 
     name: str
     columns: StructType | None

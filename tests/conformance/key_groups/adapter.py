@@ -28,7 +28,7 @@ Given = dict[str, Any]
 Expect = dict[str, Any]
 
 _EMPTY = [0, -1]
-"""The empty range, which a case writes as null."""
+"""The empty range, represented as null in the test cases."""
 
 _GROUPS_LOOKED_AT = 20
 """The number of key groups to check in each drawn vertex, besides the first and the last. Checking all of them would be

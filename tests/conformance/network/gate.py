@@ -179,7 +179,7 @@ def run_gate(case: Case) -> None:
 
 
 def error_word(gate: InputGate) -> str | None:
-    """Return the word of the cases for the failure of a gate."""
+    """Return the test cases' word for the failure of a gate."""
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 

@@ -24,7 +24,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER, connec
 
 
 class JobSlots:
-    """The slots that a job has requested and received, independent of the words of a case."""
+    """The slots that a job has requested and received, independent of the vocabulary of the test cases."""
 
     def __init__(self, **settings: Any) -> None:
         self.allocator = ExecutionSlotAllocator("a", JOB, JOB_MASTER, **settings)

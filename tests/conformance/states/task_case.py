@@ -179,7 +179,7 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def _released(self) -> TaskEvent:
-        """Let the body continue; if it was interrupted before, it ends."""
+        """Let the body continue, or end if it was interrupted before."""
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:

@@ -40,6 +40,6 @@ def test_the_execution_mode_follows_from_setting_and_sources(
 
 
 @pytest.mark.parametrize("endless", [WATCHED, ENDLESS])
-def test_a_batch_program_with_an_unbounded_source_is_refused_by_name(endless: Source) -> None:
+def test_the_error_for_an_unbounded_source_in_batch_mode_names_the_source(endless: Source) -> None:
     with pytest.raises(ProgramError, match=r"the source .*orders.* has no end"):
         job_type(RuntimeExecutionMode.BATCH, [source_transformation(FILES), source_transformation(endless)])

@@ -72,7 +72,7 @@ def test_tags_are_equal_by_id() -> None:
 
 @pytest.mark.parametrize("nothing", ["", None, 1])
 def test_a_tag_without_an_id_is_refused(nothing: object) -> None:
-    with pytest.raises(ProgramError, match="the id of an OutputTag must be a text that is not empty"):
+    with pytest.raises(ProgramError, match="the id of an OutputTag must be a non-empty string"):
         OutputTag(nothing)  # type: ignore[arg-type]
 
 

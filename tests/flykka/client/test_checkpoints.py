@@ -204,7 +204,7 @@ def test_state_of_a_missing_operator_is_refused_with_both_uids(tmp_path: Path) -
         )
 
     assert (
-        "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
+        "operators that the job does not have: 'sums' (sums), which is probably 'totals' of the job: set uid('sums')."
         " The job has 'source', 'totals'; give its operators their former uids"
     ) in str(refused.value)
 

@@ -158,7 +158,7 @@ def test_an_operator_with_a_new_uid_is_suggested_by_kind() -> None:
 
     [totals] = compatibility.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
-    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in compatibility.problems[0]
+    assert "'sums' (sums), which is probably 'totals' of the job: set uid('sums')" in compatibility.problems[0]
 
 
 def test_a_rename_candidate_with_the_same_name_is_preferred() -> None:

@@ -17,7 +17,7 @@ class _Terminal(StringIO):
 
 
 def clock(*seconds: float) -> Callable[[], float]:
-    """Return a clock that returns these values in turn, and then the last one for ever."""
+    """Return a clock that returns these values in turn, and then the last one forever."""
     shown = list(seconds)
     return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
 

@@ -31,7 +31,7 @@ NUMBERS = 1_000
 
 
 def write_input(folder: Path) -> None:
-    """Write a thousand numbers without the end mark."""
+    """Write a thousand numbers, without the `_SUCCESS` file that ends the input."""
     (folder / "input").mkdir()
     pd.DataFrame({"number": range(NUMBERS)}).to_parquet(folder / "input" / "numbers.parquet")
 

@@ -1,4 +1,4 @@
-"""Traces in a real kernel: actors of a cell are recorded, replayed and stepped through, and results are displayed."""
+"""Traces in a real Jupyter kernel: a cell's actors are recorded, replayed and stepped through, and displayed."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_storage_name_is_mounted_once_and_unusable_after_the_run() -> None:
         CheckpointStorage("simulated://here/checkpoints").read_metadata("simulated://here/checkpoints/x")
 
 
-def test_a_read_only_storage_refuses_a_savepoint_with_a_message() -> None:
+def test_a_savepoint_to_read_only_storage_fails_with_a_clear_message() -> None:
     with mounted("here") as storage:
         storage.write("here/savepoints", b"a file")
 

@@ -152,7 +152,7 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
 
     # In the heading above the picture, and in the picture's title.
     assert picture.text.count("rows read per second") == 2
-    for caption in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
+    for caption in ("at most 1,200, in steps of 1.0 s", "latest 2.0 s, maximum 5.0 s", "at most 415 ms, 1 failed"):
         assert caption in picture.text
     assert "svg" in picture.tags
     assert "script" not in picture.tags

@@ -52,7 +52,7 @@ def does(deed: Callable[[ActorContext], Awaitable[object]]) -> Props:
 # asyncio in virtual time
 
 
-def test_asyncio_functions_on_time_use_virtual_time(system: SeededSystem) -> None:
+def test_asyncio_time_functions_use_virtual_time(system: SeededSystem) -> None:
     log: list[tuple[int, str]] = []
 
     def note(context: ActorContext, what: str) -> None:

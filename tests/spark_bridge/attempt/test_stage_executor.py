@@ -96,7 +96,7 @@ def test_an_error_is_the_outcome_of_its_own_work_only(harness: ExecutorHarness) 
     harness.end(cancel=False)
 
 
-def test_the_last_work_is_described_with_rows_failure_and_spark_jobs(harness: ExecutorHarness) -> None:
+def test_the_description_of_the_last_work_includes_its_rows_failure_and_spark_jobs(harness: ExecutorHarness) -> None:
     def moving() -> StageResult:
         return StageResult(stage=1, rows_in=harness.spark.range(5).count(), rows_out=2)
 

@@ -34,13 +34,13 @@ class SpeechlessError(Exception):
         raise ConnectionRefusedError
 
 
-def test_a_failure_has_its_class_origin_and_text() -> None:
+def test_a_failure_reports_its_exception_class_origin_and_message() -> None:
     failure = serialized("stage 3", ValueError("no"))
 
     assert (failure.type_name, failure.message) == ("ValueError", "stage 3: no")
 
 
-def test_a_failure_without_a_text_is_still_reported() -> None:
+def test_a_failure_without_a_message_is_still_reported() -> None:
     failure = serialized("stage 3", SpeechlessError())
 
     assert failure.type_name == "SpeechlessError"

@@ -143,7 +143,7 @@ def test_a_context_sends_no_event_after_its_call() -> None:
 @pytest.mark.parametrize(
     ("name", "function", "text"),
     [
-        ("", Sum(), "name of a global aggregate must be a text, not ''"),
+        ("", Sum(), "name of a global aggregate must be a string, not ''"),
         ("sum", max, "needs an AggregateFunction, not <built-in"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_function_without_keys_has_no_keyed_state() -> None:
 
 @pytest.mark.parametrize("name", ["", None, 7])
 def test_a_state_must_have_a_name(name: Any) -> None:
-    with pytest.raises(StateDescriptorError, match="the name of a state must be a text that is not empty, not"):
+    with pytest.raises(StateDescriptorError, match="the name of a state must be a non-empty string, not"):
         ListStateDescriptor(name, "bigint")
 
 

@@ -394,5 +394,5 @@ def test_a_time_to_live_must_be_positive() -> None:
 
 
 def test_an_unbuilt_time_to_live_config_is_refused() -> None:
-    with pytest.raises(StateDescriptorError, match=r"the time-to-live of state 'count' is .*: create one with"):
+    with pytest.raises(StateDescriptorError, match=r"the time-to-live of state 'count' must be .*; create it with"):
         ValueStateDescriptor("count", "bigint").enable_time_to_live(builder())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Tests time columns: in UTC in any time zone of the session, and converted to integers like single times."""
+"""Tests that time columns are in UTC in any session time zone, and become the same integers as single times."""
 
 from __future__ import annotations
 

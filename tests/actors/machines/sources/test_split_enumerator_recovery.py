@@ -99,7 +99,7 @@ def test_the_state_size_does_not_depend_on_the_number_of_splits_read() -> None:
 def test_state_with_split_names_is_refused() -> None:
     source = enumerator()
 
-    with pytest.raises(DecodeError, match="lists its splits"):
+    with pytest.raises(DecodeError, match="has an old format, a list of splits"):
         source.restore(codec.encode(SplitEnumeratorState(assigned=(SplitId("a"),))))
 
 

@@ -64,7 +64,7 @@ def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
     assert [part.bounds for part in read.parts[""]] == [bounds(10, 20), bounds(15, 30)]
 
 
-def test_state_of_a_subtask_without_results_leaves_all_results_open() -> None:
+def test_a_subtask_snapshot_without_results_leaves_every_result_pending() -> None:
     read = restored_keyed_state(
         [state_with_bounds(bounds(10, 20), bounds(10, 20)), state_with_bounds(bounds(None, None), bounds(None, None))]
     )

@@ -26,7 +26,7 @@ def test_a_configured_number_of_key_groups_may_not_be_replaced() -> None:
     configured = VertexParallelism.of(4, 16)
 
     assert not configured.may_become(7)
-    with pytest.raises(GraphError, match="was set to 16 and cannot become 7"):
+    with pytest.raises(GraphError, match="is 16 and cannot be changed to 7"):
         configured.with_max_parallelism(7)
 
 

@@ -134,7 +134,7 @@ def test_a_preview_waits_for_a_slow_source(env: StreamExecutionEnvironment) -> N
 
 
 class Opened(RichFunction):
-    """Records the calls of its copies."""
+    """Records the calls of all its copies in one list."""
 
     calls: list[str] = []  # noqa: RUF012 - of all copies together
 

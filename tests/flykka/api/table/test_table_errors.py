@@ -18,7 +18,11 @@ BAD = {
     "CREATE TABLE x (a INT) USING kafak OPTIONS (a 1)": (1, 30, "unknown connector 'kafak' (did you mean kafka?)"),
     "CREATE TABLE x (a INT) USING kafka OPTIONS (topic 'x')": (1, 30, "'kafka.bootstrap.servers' is missing"),
     f"CREATE TABLE x (a INT) {_KAFKA},\n  stort_from 'latest')": (2, 3, "kafka has no option 'stort_from'; it has"),
-    f"CREATE TABLE x (a INT) {_KAFKA},\n  'start_from' 'last')": (2, 3, "'start_from' is earliest, latest, committed"),
+    f"CREATE TABLE x (a INT) {_KAFKA},\n  'start_from' 'last')": (
+        2,
+        3,
+        "'start_from' must be earliest, latest, committed",
+    ),
     f"CREATE TABLE x (a INT) {_KAFKA}, on_corrupt 'drop')": (1, 100, "is fail, skip or keep, not 'drop'"),
     f"CREATE TABLE x (a INT) {_KAFKA}, idle_timeout '1s')": (1, 100, "needs a watermark"),
     "CREATE TABLE x (a INT) USING csv": (1, 30, "the option 'path' is missing, as in path '/data/orders'"),

@@ -236,7 +236,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         services.last_run()
 
 
-def test_a_leader_steps_down_while_its_folder_is_deleted(tmp_path: Path) -> None:
+def test_a_leader_steps_down_when_its_folder_is_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     services, contender = FileSystemHaServices(str(folder)), Contender()
     services.contend(contender)

@@ -1,4 +1,4 @@
-"""Tests the information in a split about the partitions of its source."""
+"""Tests that a split names all partitions of its source."""
 
 from __future__ import annotations
 

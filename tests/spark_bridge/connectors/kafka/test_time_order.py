@@ -58,7 +58,9 @@ times = st.lists(st.integers(NOW_MS, NOW_MS + 1_000), max_size=60).map(sorted)
 
 
 @given(st.lists(times, min_size=1, max_size=4), st.integers(1, 40))
-def test_every_record_is_in_one_portion_in_offset_order(partitions: list[list[int]], limit: int) -> None:
+def test_each_record_belongs_to_exactly_one_portion_and_offset_order_is_kept(
+    partitions: list[list[int]], limit: int
+) -> None:
     portions = list(Log(*partitions).portions(limit))
 
     read = [time for portion in portions for time in portion]

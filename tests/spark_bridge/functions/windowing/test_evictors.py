@@ -89,7 +89,7 @@ def test_rows_are_evicted_before_or_after_the_function(make: Any) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
 def test_an_eviction_count_must_be_at_least_one(count: Any) -> None:
-    with pytest.raises(WindowError, match="the number of rows that stay, from 1, not"):
+    with pytest.raises(WindowError, match="the number of rows that stay, at least 1, not"):
         CountEvictor.of(count)
 
 
