@@ -195,7 +195,7 @@ def test_closing_an_environment_of_a_running_job_explains_the_jobs_end(apps: App
         [
             result.here,
             "flykka: JobExecutionError: job 'endless' was lost with its cluster: ClusterLostError: its cluster was shut"
-            " down, as close() of an environment does, while it ran",
+            " down while it ran, for example by close() of the environment",
         ],
     )
 

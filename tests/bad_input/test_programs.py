@@ -116,8 +116,8 @@ WRONG = {
     ),
     "a function that only looks stateful": (
         'numbers(env).key_by("id").transform(lambda rows: rows.dropDuplicates())  # here',
-        r"StreamTypeError: transform\(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds"
-        r" for one batch only, and where a batch ends depends on how the input comes in;"
+        r"StreamTypeError: transform\(<lambda>\): this removes duplicates \(dropDuplicates, distinct\) within one"
+        r" batch only, and the bounds of a batch depend on the arrival of the input;"
         r" key_by\(\.\.\.\)\.window\(\.\.\.\)\.aggregate\(\.\.\.\) gives one row for each key and window of event time;"
         r" transform\(\.\.\., per_batch=True\) allows it for each batch by itself",
     ),

@@ -39,7 +39,7 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
     stopped, killed = outcomes
     assert stopped == f"stopped by the program FINISHED {ALL} UTC"
-    assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it everything of this program")
+    assert killed.startswith("killed SparkLostError the JVM of Spark has ended, with all data of this program in it")
     assert ": it was killed (SIGKILL), " in killed
     assert "Traceback" not in beside
     assert beside.count(STARTED_AGAIN) == 1

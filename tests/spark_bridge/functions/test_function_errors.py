@@ -116,7 +116,7 @@ def test_the_traceback_of_a_wrong_row_shows_the_line_that_yielded_it() -> None:
         StateTable(Yielding({"a": 1}, 7)).process({"key": "a"})
 
     last = traceback.extract_tb(raised.value.__traceback__)[-1]
-    assert last.line == "yield from self.emitted  # This line."
+    assert last.line == "yield from self.emitted  # The line that the test expects."
 
 
 def test_a_function_cannot_suppress_the_error_of_a_wrong_row() -> None:

@@ -54,7 +54,7 @@ def test_verify_names_the_changed_or_removed_file(
     with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: its content differs"):
         verify(spark, sealed)
     second.write_bytes(second.read_bytes()[:10])
-    with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: .* and it has 10"):
+    with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: .* but it has 10"):
         verify(spark, sealed)
     second.unlink()
     with pytest.raises((CheckpointStateMissingError, CheckpointFormatError), match=f"{second.name} is missing"):

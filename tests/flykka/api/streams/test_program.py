@@ -45,7 +45,7 @@ def test_a_refused_program_is_discarded_only_at_the_next_source(spark: SparkSess
     following = refused.for_source()
 
     assert (len(refused.transformations), following.transformations) == (1, ())
-    with pytest.raises(ProgramError, match="is too late: the job of its input was refused, and another one was st"):
+    with pytest.raises(ProgramError, match="is too late: the job of its input was refused, and another one has been"):
         stream.select("price")
 
 

@@ -30,7 +30,7 @@ BAD = {
     "CREATE TABLE x (a INT) USING csv OPTIONS (path '/x', files_per_batch 'a')": (1, 54, "is a whole number, not 'a'"),
     "CREATE TABLE x (a INT) USING csv OPTIONS (path '/x', mark_success 'yes')": (1, 54, "is true or false, not 'yes'"),
     "CREATE TABLE x (a INT) USING datagen OPTIONS (number_of_rows 5, fields.b.start 2)": (1, 65, "no column 'b'"),
-    "CREATE TABLE x (a INT) USING datagen OPTIONS (number_of_rows 5, fields.a.begin 2)": (1, 65, "not with 'begin'"),
+    "CREATE TABLE x (a INT) USING datagen OPTIONS (number_of_rows 5, fields.a.begin 2)": (1, 65, "not 'begin'"),
     "CREATE TABLE x (a DATE) USING datagen OPTIONS (number_of_rows 5)": (
         1,
         31,

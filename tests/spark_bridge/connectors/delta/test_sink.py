@@ -209,7 +209,7 @@ def test_unwritable_rows_are_refused(spark: SparkSession, tmp_path: Path) -> Non
         DeltaSink.append(tmp_path / "unknown").check_target(FileSystem(spark))
     with pytest.raises(PrototypeError, match="no columns of type void, such as 'nothing'"):
         sink.check_rows(spark.sql("SELECT 1 AS id, NULL AS nothing"))
-    with pytest.raises(PrototypeError, match="cannot be partitioned by 'at' of type timestamp here: make a column"):
+    with pytest.raises(PrototypeError, match="cannot be partitioned by 'at' of type timestamp here: convert the"):
         sink.partition_by("at").check_rows(spark.sql("SELECT 1 AS id, current_timestamp() AS at"))
     with pytest.raises(PrototypeError, match="no column 'day' to partition"):
         sink.partition_by("day").check_rows(spark.sql("SELECT 1 AS id"))

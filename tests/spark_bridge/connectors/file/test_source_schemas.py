@@ -114,7 +114,7 @@ def test_partition_columns_must_be_declared_with_storage_options(spark: SparkSes
     write_columns(tmp_path, **{"day=1": ["id"]})
 
     with pytest.raises(
-        SourceError, match=r"needs a schema .* names of its folders have values of columns \(day\): sch"
+        SourceError, match=r"needs a schema .* names of its folders contain values of columns \(day\): sch"
     ):
         by_fsspec(FileSource.parquet(tmp_path)).bound(spark, None)
 

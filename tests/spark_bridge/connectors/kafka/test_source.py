@@ -139,7 +139,7 @@ def test_an_error_names_a_corrupt_record(spark: SparkSession, broker: Broker, to
     broker.create(topic)
     broker.send(topic, b'{"id": 1}', b"{oops")
 
-    with pytest.raises(Exception, match=rf"record of {topic}-0 at offset 1 is no JSON .*\{{oops"):
+    with pytest.raises(Exception, match=rf"record of {topic}-0 at offset 1 is not JSON .*\{{oops"):
         sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long")))
 
 

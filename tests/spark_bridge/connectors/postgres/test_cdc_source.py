@@ -162,7 +162,7 @@ def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, ta
     discovered = discover_all_splits(table)
     table.open_snapshot.close()
 
-    with expect_refusal(r"snapshot by which public.names is read at first is gone"):
+    with expect_refusal(r"snapshot for the initial read of public.names is lost"):
         read_splits(spark, table, discovered)
 
 
@@ -252,7 +252,7 @@ def test_a_renamed_table_is_reported(spark: SparkSession, database: Database, ta
     begun = discover_all_splits(bound)
     database.run("ALTER TABLE names RENAME TO others", "INSERT INTO others VALUES (1, 'a')")
 
-    with pytest.raises(SourceError, match=r"has no public\.names any more, .*: was it dropped, or renamed"):
+    with pytest.raises(SourceError, match=r"no longer contains public\.names, .*: was it dropped, or renamed"):
         discover_all_splits(bound, begun.position)
 
 

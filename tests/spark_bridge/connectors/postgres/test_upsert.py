@@ -58,7 +58,7 @@ def test_conflicting_rows_of_one_key_are_refused(
     unordered = writing(PostgresSink.upsert(database.conninfo, "names", keys=["id"]))
     rows = spark.createDataFrame([(7, "a"), (7, "b")], "id long, name string")
 
-    with expect_refusal(r"several rows of the key id = 7 agree in at: name another column"):
+    with expect_refusal(r"several rows with the key id = 7 have equal values in at: add another column"):
         tied.publish(spark.createDataFrame([(7, "a", "+I", 1), (7, "b", "+U", 1)], CHANGES))
     with expect_refusal(r"several rows have the key id = 7: name the column that orders them"):
         unordered.publish(rows)

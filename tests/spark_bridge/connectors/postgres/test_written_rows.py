@@ -163,7 +163,7 @@ def test_an_unwritable_target_is_refused(spark: SparkSession, database: Database
 
     with pytest.raises(SinkError, match=r"there is no table nowhere at 127.0.0.1/db_.*: create it"):
         PostgresSink.append(database.conninfo, "nowhere").check_target(files)
-    with pytest.raises(SinkError, match=r"public.names has no unique index of the columns id"):
+    with pytest.raises(SinkError, match=r"public.names has no unique index on the columns id"):
         PostgresSink.upsert(database.conninfo, "names", keys=["id"]).check_target(files)
     with pytest.raises(SinkError, match=r"may not create public.flykka_checkpoints at .*: let another role do it"):
         PostgresSink.append(reader, "names").check_target(files)
