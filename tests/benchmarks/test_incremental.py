@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.incremental import suites
 from benchmarks.incremental.__main__ import main
-from benchmarks.incremental.changes import ROW_KIND, steps
+from benchmarks.incremental.changes import steps
 from benchmarks.incremental.checking import SETTINGS, Checking, Mode
 from benchmarks.incremental.comparison import CurrentRows, adds_floating_values, are_close, are_other_first_rows
 from benchmarks.incremental.data import prepared
@@ -38,10 +38,9 @@ def test_changes_add_up_to_the_rows_after_each_step(name: SuiteName) -> None:
 
     for number, step in enumerate(steps(suite, 0.01, 2, 0.01, seed=3)):
         for table, changes in step.changes.items():
-            marks = changes.column(ROW_KIND).to_pylist()
-            kinds.update(marks)
-            for mark, row in zip(marks, rows_of(changes.drop_columns([ROW_KIND])).elements(), strict=True):
-                current[table][row] += 1 if mark.startswith("+") else -1
+            for *row, kind in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+                kinds.add(kind)
+                current[table][tuple(row)] += 1 if kind.startswith("+") else -1
             keys = step.rows[table].select(suite.keys[table])
             assert rows_of(keys).most_common(1)[0][1] == 1
         assert all(
