@@ -118,7 +118,7 @@ def are_other_first_rows(frame: DataFrame, rows: Counter[Row]) -> bool:
         return False
     limit = int(nodes[0].part("expressions")[0].value)
     builder = ExpressionBuilder(frame.sparkSession)
-    order = [builder.column(each.java) for each in sort.part("order")]
+    order = [getattr(builder.column(each.children[0].java), _order_name(each))() for each in sort.part("order")]
     every = frame_of_plan(frame.sparkSession, sort.children[0].java)
     ranks = every.select(*frame.columns, F.rank().over(Window.orderBy(*order)).alias(_RANK))
     peers = ranks.withColumn(_LAST, F.col(_RANK) + F.count("*").over(Window.partitionBy(_RANK)) - 1)
@@ -126,6 +126,11 @@ def are_other_first_rows(frame: DataFrame, rows: Counter[Row]) -> bool:
     certain = _rows_of(first.where(F.col(_LAST) <= limit).drop(_RANK, _LAST))
     possible = _rows_of(first.drop(_RANK, _LAST))
     return rows.total() == min(limit, possible.total()) and certain <= rows <= possible
+
+
+def _order_name(order: Expression) -> str:
+    """Return the name of the method of Columns for a direction and the place of nulls, such as `asc_nulls_first`."""
+    return f"{order.java.direction().sql()}_{order.java.nullOrdering().sql()}".lower().replace(" ", "_")
 
 
 _RANK, _LAST = "__rank", "__last"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from benchmarks.incremental import suites
 from benchmarks.incremental.__main__ import main
-from benchmarks.incremental.changes import ROW_KIND, steps
+from benchmarks.incremental.changes import steps
+from benchmarks.incremental.checking import SETTINGS, Checking, Mode
 from benchmarks.incremental.comparison import CurrentRows, adds_floating_values, are_close, are_other_first_rows
+from benchmarks.incremental.data import prepared
 from benchmarks.incremental.measuring import Measured, as_json
 from benchmarks.incremental.suites import SUITES, SuiteName
 from flykka.api.streams.stream_type import Changelog
@@ -34,10 +38,9 @@ def test_changes_add_up_to_the_rows_after_each_step(name: SuiteName) -> None:
 
     for number, step in enumerate(steps(suite, 0.01, 2, 0.01, seed=3)):
         for table, changes in step.changes.items():
-            marks = changes.column(ROW_KIND).to_pylist()
-            kinds.update(marks)
-            for mark, row in zip(marks, rows_of(changes.drop_columns([ROW_KIND])).elements(), strict=True):
-                current[table][row] += 1 if mark.startswith("+") else -1
+            for *row, kind in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+                kinds.add(kind)
+                current[table][tuple(row)] += 1 if kind.startswith("+") else -1
             keys = step.rows[table].select(suite.keys[table])
             assert rows_of(keys).most_common(1)[0][1] == 1
         assert all(
@@ -148,29 +151,53 @@ def test_an_unknown_query_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "tpch has no query q23, but q1 to q22" in capsys.readouterr().err
 
 
-CHECK = ["--check", "--scale", "0.01", "--fraction", "0.01", "--steps", "4"]
+@pytest.fixture
+def quoting_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, with settings for the texts of DuckDB."""
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in SETTINGS:
+        spark.conf.unset(name)
+
+
+MODES = (Mode(), Mode(parallelism=4, kill=True), Mode(parallelism=4, restored_at=1))
 
 
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("suite", SuiteName)
-@pytest.mark.parametrize(
-    "way",
-    [[], ["--parallelism", "4", "--kill"], ["--parallelism", "4", "--restored-at", "1"]],
-    ids=["at 1", "at 4 with a kill", "at 4, then at 1"],
-)
+@pytest.mark.timeout(10_800)
+@pytest.mark.parametrize("name", SuiteName)
+@pytest.mark.parametrize("mode", MODES, ids=["at 1", "at 4 with a kill", "at 4, then at 1"])
 def test_all_queries_equal_the_batch_at_each_step(
-    spark: SparkSession, suite: SuiteName, way: list[str], capsys: pytest.CaptureFixture[str]
+    quoting_spark: SparkSession, name: SuiteName, mode: Mode, tmp_path: Path
 ) -> None:
-    code = main([*CHECK, "--suite", suite, *way])
+    suite = SUITES[name]
+    data = prepared(suite, 0.01, 4, 0.01, with_rows_of_all=True)
 
-    assert json.loads(capsys.readouterr().out) == {
-        "equal": len(SUITES[suite].checked),
-        "refused": [],
-        "fails": [],
-        "differs": [],
-    }
-    assert code == 0
+    assert Checking(quoting_spark, data, tmp_path, print).run(suite.checked, mode) == []
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SELECT count(*) AS n, sum(n_regionkey) AS s FROM nation", None),
+        ("SELECT n_name FROM nation TABLESAMPLE (10 PERCENT)", "refused"),
+        pytest.param("SELECT raise_error(n_name) AS e FROM nation", "fails", marks=pytest.mark.long),
+    ],
+)
+def test_problems_of_queries_are_reported(
+    quoting_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, kind: str | None
+) -> None:
+    suite = SUITES[SuiteName.TPCH]
+    monkeypatch.setattr(suites, "_queries", lambda name: [("q1", text)])
+    data = prepared(suite, 0.01, 1, 0.01, with_rows_of_all=True)
+
+    problems = Checking(quoting_spark, data, tmp_path, print).run(["q1"], Mode())
+
+    assert [each.kind for each in problems] == ([] if kind is None else [kind])
