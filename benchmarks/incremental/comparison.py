@@ -82,7 +82,7 @@ class Batches:
         if (query, step) not in self._answers:
             self._answers[query, step] = _rows_of(self.frame(query, step))
         expected = self._answers[query, step]
-        if rows == expected or (not rows and _is_of_no_rows(expected)):
+        if rows == expected:
             return None
         frame = self.frame(query, step)
         plan = PlanNode(frame._jdf.queryExecution().analyzed())
@@ -96,11 +96,6 @@ class Batches:
             for what, different in (("missing", missing), ("extra", extra))
             if different
         )
-
-
-def _is_of_no_rows(rows: Counter[Row]) -> bool:
-    """True for the row of aggregates of no rows, which a stream emits only when a row has arrived."""
-    return rows.total() == 1 and all(value in (None, 0) for row in rows for value in row)
 
 
 def _rows_of(frame: DataFrame) -> Counter[Row]:
