@@ -59,9 +59,9 @@ class Ownership(Protocol):
 class Waiting:
     """Options for waiting for a folder that another process owns.
 
-    If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the high-availability
-    store of a former leader, take over at once from that leader. `say` is called once before waiting. `pause` waits for
-    some seconds and returns True if waiting was cancelled.
+    If `patient`, wait until that process has ended; otherwise raise. `leads` returns whether this process now leads in
+    its high-availability store; if so, and the folder's owner used the same store, take over from that owner at once.
+    `say` is called once before waiting. `pause` waits for some seconds and returns True if waiting was cancelled.
     """
 
     say: Say

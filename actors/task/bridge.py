@@ -109,7 +109,10 @@ class Bridge(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """Return the pending calls of the engine by work number. A fork lacks their threads and makes them itself."""
+        """Return the engine's pending calls by work number.
+
+        A replay that is continued differently (a fork) has no threads that run these calls, so it makes them itself.
+        """
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
     def _begin(self, command: Command) -> None:

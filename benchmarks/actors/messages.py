@@ -22,7 +22,7 @@ class Question(Message):
 
 @message("bench.begin")
 class Begin(Message):
-    """benchmark -> hub: send to all actors."""
+    """benchmark -> hub: start the benchmark by sending a message to every actor."""
 
 
 WORK = Work()

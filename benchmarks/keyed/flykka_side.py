@@ -1,4 +1,4 @@
-"""The works as users of flykka write them, with exactly-once checkpoints every second."""
+"""The benchmark's workloads, as a user of flykka would write them, with exactly-once checkpoints every second."""
 
 from __future__ import annotations
 

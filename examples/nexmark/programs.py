@@ -156,7 +156,7 @@ def q17(views: Views) -> DataStream:
 
 
 def q18(views: Views) -> DataStream:
-    """Emits the last bid of each bidder for each auction, again with every later bid."""
+    """Emits the last bid of each bidder for each auction, and emits an updated row for every later bid."""
     last = views.bid.key_by("bidder", "auction").max_by("dateTime")
     return last.select("auction", "bidder", "price", "channel", "url", "dateTime", "extra")
 

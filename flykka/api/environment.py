@@ -908,13 +908,13 @@ class StreamExecutionEnvironment(MigrationHints):
         """Serve HTTP requests about the jobs at `PORT` or `HOST:PORT`, in the format of Flink's REST API.
 
         Port 0 selects a free port; without a host only this machine can connect. Any other host requires a token file,
-        whose token every request must carry. Without a token file only requests that change something need a token,
-        `rest_token`; with `no_token` no request needs one. `connections_per_peer` limits the connections from one
-        address. The server starts with the first job.
+        whose token every request must carry. Without a token file, only requests that change something need a token,
+        which is in `rest_token`; with `no_token=True` no request needs one. `connections_per_peer` limits the
+        connections from one address. The server starts with the first job.
 
         Raises:
             MissingExtraError: the extra `web` is not installed.
-            ProgramError: the address cannot be parsed, or needs a token; or the cluster is running already.
+            ProgramError: the address cannot be parsed, or requires a token file; or the cluster is already running.
         """
         self._observation.enable_rest(
             rest=address,

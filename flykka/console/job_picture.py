@@ -63,7 +63,7 @@ _GAP = 2
 _WANTED = 6
 """Columns up to this importance are not dropped for a long name, which gets its own line instead if possible."""
 _OTHER_LINES = 10
-"""The number of lines of a display besides its vertices, including some for the output above it."""
+"""The lines that a display needs in addition to its vertices, including some lines for the output above it."""
 CHECKPOINTS_SHOWN = 5
 """The number of checkpoints to show, the last ones."""
 

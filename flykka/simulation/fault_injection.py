@@ -332,7 +332,7 @@ MOMENTS: tuple[type[Message], ...] = (
 
 
 COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
-"""Messages at which restarted attempts begin with the state of a checkpoint."""
+"""Messages after the completion of a checkpoint: after a fault at one of them, attempts are restored from it."""
 
 
 WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)

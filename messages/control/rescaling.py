@@ -84,7 +84,7 @@ class CountSlotsDue(Message):
 
 @message("rescaling.resource_wait_over")
 class ResourceWaitTimedOut(Message):
-    """JobMaster's timer -> itself: the job's wait number `number` for slots has exceeded its timeout."""
+    """JobMaster's timer -> itself: the job has waited too long for slots. `number` identifies the wait."""
 
     number: int
 

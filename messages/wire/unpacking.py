@@ -7,7 +7,10 @@ from typing import Any
 import msgpack
 
 MAX_NESTING = 100
-"""The maximum nesting of maps and arrays in a value, because code that traverses a value may recurse."""
+"""The maximum nesting depth of maps and arrays in a value.
+
+It is limited because code that traverses a value may recurse.
+"""
 
 MAX_ITEMS = 4_000_000
 """The maximum number of items in all maps and arrays of an object together."""

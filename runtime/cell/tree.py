@@ -74,7 +74,7 @@ class Tree:
         return self._cells.get(path)
 
     def find_incarnation(self, ref: Ref) -> Cell | None:
-        """Return the living cell with this `ref`, displaced or not."""
+        """Return the living cell with this `ref`, even if its path has been freed for a newer cell."""
         cell = self._cells.get(ref.path)
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 

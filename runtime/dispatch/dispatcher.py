@@ -1,4 +1,4 @@
-"""Dispatchers: the threads that run the turns of cells, and blocking work."""
+"""Dispatchers: the threads that run the turns of cells, and the threads that run blocking work."""
 
 from __future__ import annotations
 

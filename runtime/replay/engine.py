@@ -175,7 +175,10 @@ class ReplayEngine:
         return None
 
     def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
-        """Return the error for a record that is valid alone but cannot follow the earlier ones: the kernel raised."""
+        """Return the error for a record that is valid by itself but cannot follow the earlier records.
+
+        `error` is what the kernel raised when the record was replayed.
+        """
         description = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 

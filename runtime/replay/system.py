@@ -85,7 +85,7 @@ _UNRECORDED = 1 << 62
 """The first number of asks that were not recorded, so that they differ from recorded ones."""
 
 BOUNDARY = Props(BoundaryActor)
-"""The Props of an actor that is not replayed, for the replayed actor that spawns it."""
+"""The Props of a placeholder for an actor that is not replayed; for example, a replayed actor spawns it as a child."""
 BOUNDARY_ACTOR = name_in_trace(BoundaryActor)
 
 

@@ -26,7 +26,7 @@ _GETTERS = {
 
 @dataclass(slots=True)
 class _Registered:
-    """A state bound to columns with one slot, and the state's form in a checkpoint as long as it is unchanged."""
+    """A registered state, its columns, and its form in a checkpoint, which is cached until the state changes."""
 
     state: ListState[Any] | MapState[Any, Any]
     mode: OperatorStateMode

@@ -135,7 +135,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Stages
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
-        """Process batches, and release them unless the state must be updated first."""
+        """Process the input batches of the command, and release them unless the state must be updated first."""
         result = self.processed(command)
         self._reading[command.stage] = tuple(batch.batch_id for batch in command.batches)
         if not result.updates_state:

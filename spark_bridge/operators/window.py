@@ -83,7 +83,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Convert a batch to state, without rows that are late at the current watermark."""
+        """Convert the rows of a batch to window state, except those that are late at the current watermark."""
         closed_to = self._segments.closed_at(element.watermark_ms)
         arrived = self._panes.arrived(element, closed_to)
         segment = arrived.segment

@@ -80,7 +80,7 @@ class IntCounter(_IntAccumulator):
 
 
 class LongCounter(_IntAccumulator):
-    """The sum of ints, like `IntCounter`, under another name of Flink."""
+    """The sum of ints. It counts like `IntCounter`, and exists because Flink has both names."""
 
     type = AccumulatorType.LONG_COUNTER
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from flykka.spark_bridge.errors import SessionError
 
 OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
-"""The first version of PySpark whose private APIs are known, and the first version with unknown ones (setup.cfg)."""
+"""The oldest supported version of PySpark, and the first version whose private APIs are not verified (setup.cfg)."""
 
 NEEDED_FILES = 512
 """The number of files that a process must be allowed to open: the JVM first opens 260 jars."""

@@ -19,7 +19,10 @@ DEFINED_MORE_OFTEN = {
     "checkpoint_completed": 6,
     "timers": 5,
 }
-"""Names and how often they are defined, which may only decrease."""
+"""Names that are defined more often than allowed, with their number of definitions.
+
+These numbers may only decrease.
+"""
 
 
 def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -41,7 +41,7 @@ def code(harness: Harness, *outer: Side, gives_late_data: bool = False) -> Inter
 
 
 class Job:
-    """A source whose batches are sent to either gate of a join; each batch has rows (key, amount, seconds)."""
+    """A job that joins batches sent to one of the join's two inputs; rows of batches are (key, amount, seconds)."""
 
     def __init__(self, harness: Harness, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]) -> None:
         for number, rows in enumerate(batches):

@@ -23,7 +23,7 @@ Row = tuple[int, int, int]
 """A key, which is also the row's key group, a time, and the number of the row."""
 Rows = tuple[Row, ...]
 Result = tuple[int, int, tuple[int, ...]]
-"""The start of a window, a key, and the numbers of its rows."""
+"""The start of a window, a key, and the row numbers of the rows with this key in the window."""
 
 
 class Everything:

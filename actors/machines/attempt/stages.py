@@ -55,11 +55,11 @@ class Stage:
 
     `channels` are the channels of the processed batches, whose credits are returned; `None` stands for a recovered
     batch. `cost` is the cost of the splits that the stage reads, as defined by `ReadLimit`. `barrier` is sent after the
-    snapshot of `checkpoint`. `watermark_ms` is the watermark of the inputs at that snapshot, and `fired_ms`, if set, is
-    sent before the barrier.
+    snapshot of `checkpoint`. `watermark_ms` is the watermark of the inputs at that snapshot. `fired_ms` is set if
+    windows and timers up to this watermark fire with the checkpoint; it is sent to the outputs before the barrier.
 
-    Results: `violated` is set if the rows went back in event time. `overtaken` are the batches that the barrier has
-    overtaken, and `watermark` is the watermark state of the task at the barrier.
+    Set when the stage ends: `violated` tells that event time went backwards in the rows (None: it did not). `overtaken`
+    are the batches that the barrier has overtaken, and `watermark` is the watermark state of the task at the barrier.
     """
 
     command: StageCommand

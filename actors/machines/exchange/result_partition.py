@@ -261,9 +261,9 @@ MAX_BUFFERS_PER_CHANNEL = 10
 class ResultPartition:
     """The subpartitions of one output. Every method returns the messages to send and the batches to release.
 
-    Every waiting batch holds one of `size` buffers, by default the maximum. If `bytes_per_buffer` is set, a partition
-    also has no room when its waiting batches exceed `size` times this number of bytes. The batches of a completed stage
-    are always queued; without room the next stage has to wait.
+    Each waiting batch occupies one of `size` buffers (default: the maximum number). If `bytes_per_buffer` is set, the
+    partition is also full when its waiting batches have `size * bytes_per_buffer` bytes or more. Batches of a completed
+    stage are queued even if the partition is full, but the next stage then has to wait.
     """
 
     __slots__ = (

@@ -47,7 +47,7 @@ class RestartStrategy(Protocol):
         """Return whether one more restart is allowed."""
 
     def restart(self, now: int) -> None:
-        """Count a restart, which must be allowed."""
+        """Record a restart. Call this only if `can_restart` has returned True."""
 
 
 class NoRestartStrategy:

@@ -33,7 +33,7 @@ _MESSAGE_CHARACTERS = 1_000
 
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
-    """Format all jobs, newest first, and for a history the directory of its archives."""
+    """Format all jobs, newest first; if they come from a history, also include the directory of its archives."""
     return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 

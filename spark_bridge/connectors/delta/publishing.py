@@ -446,7 +446,7 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
 
 
 def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
-    """Return True if the log has the checkpoint, or a later checkpoint of the writer."""
+    """Return True if the table's log records the transaction's checkpoint, or a later one of the same writer."""
     recorded = None if table is None else table.transaction_version(transaction.writer)
     return recorded is not None and recorded >= transaction.checkpoint_id
 

@@ -237,7 +237,7 @@ def app(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app_savepoint(spark: SparkSession, tmp_path: Path) -> Path:
-    """The savepoint of the app's job, with the uid `totals` and windows of one hour."""
+    """A savepoint of the app's job, whose window operator has the uid `totals` and windows of one hour."""
     from pyspark.sql import functions as F
 
     (tmp_path / "in").mkdir(exist_ok=True)

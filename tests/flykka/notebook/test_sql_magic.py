@@ -25,7 +25,10 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel of the other tests, without their variables. Those tests have closed their environments."""
+    """The kernel that the other tests also use, with their variables removed.
+
+    Those tests have closed their environments.
+    """
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")

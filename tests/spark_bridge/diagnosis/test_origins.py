@@ -27,7 +27,7 @@ def rate(key: int) -> int:
 
 
 def failure_of_source(harness: Harness, *codes: OperatorCode) -> SerializedThrowable:
-    """Return the failure of a source followed by these operators, each defined on the line of app.py with its index."""
+    """Return the failure of a source followed by these operators; the n-th one is defined on line n of app.py."""
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     vertex = harness.source(*codes)
     for line, (operator, code) in enumerate(zip(vertex.operators[1:], codes, strict=True), 1):

@@ -1,4 +1,4 @@
-"""Tests which operations across rows are detected in a batch function from Spark's analyzed plan."""
+"""Tests which operations that span several rows are detected in the analyzed Spark plan of a batch function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a batch in a Python worker reaches its function in arrival order."""
+"""Tests that a Python worker passes all columns of a batch to the function, also one named like a state."""
 
 from __future__ import annotations
 
