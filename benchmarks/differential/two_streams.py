@@ -80,7 +80,7 @@ class TwoStreamVerbs(Verbs):
         outer = "" if how == "inner" else f".{how}_outer()"
         # Rows without an event time are dropped.
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
-        versions = '.where("""{time} IS NOT NULL""")'
+        versions = '.where(r"""{time} IS NOT NULL""")'
         joined = self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
         return rows if joined is timed else joined
 
@@ -88,7 +88,7 @@ class TwoStreamVerbs(Verbs):
         how = self._choices.of(("inner", "left"))
         verb = ".key_by({our}).temporal_join({other}.key_by({their}))" + (".left_outer()" if how == "left" else "")
         until = "lead({time}) OVER (PARTITION BY {key} ORDER BY {time}, {id})"
-        versions = f'.where("""{{time}} IS NOT NULL""").withColumn("until", F.expr("""{until}"""))'
+        versions = f'.where(r"""{{time}} IS NOT NULL""").withColumn("until", F.expr(r"""{until}"""))'
         on = "{ours} = {theirs} AND {of} <= {at} AND (right.until IS NULL OR right.until > {at})"
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
         joined = self._joined(timed, verb, on, how, versions)
