@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,7 +120,6 @@ _STOP_S = 600.0
 
 @contextmanager
 def _environment(folder: Path, parallelism: int, mode: Mode) -> Iterator[StreamExecutionEnvironment]:
-    logging.getLogger("flykka").setLevel(logging.CRITICAL)
     env = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=8)
     env.set_parallelism(parallelism)
     env.set_checkpoint_dir(str(folder / "checkpoints")).set_checkpoint_fsync(False)

@@ -139,7 +139,7 @@ def test_a_leader_whose_latch_is_deleted_is_notified_at_its_next_write(
 
     [latch] = raw.get_children(f"{zookeeper_settings.path}/latch")
     raw.delete(f"{zookeeper_settings.path}/latch/{latch}")
-    with pytest.raises(LeadershipLostError, match="this driver does not lead"):
+    with pytest.raises(LeadershipLostError, match="this driver is not the leader"):
         services.store(session).run()
 
     assert contender.wait_revoked() == session

@@ -184,7 +184,7 @@ def test_invalid_settings_are_refused(spark: SparkSession, table: Path) -> None:
         DeltaSink.upsert(table, keys="id")
     with pytest.raises(PrototypeError, match="there is no column 'key'; the columns are id, row_kind"):
         DeltaSink.upsert(table, keys=["key"]).check_rows(rows)
-    with pytest.raises(PrototypeError, match=r"a text such as '\+I', but 'row_kind' is of type int"):
+    with pytest.raises(PrototypeError, match=r"a string such as '\+I', but 'row_kind' is of type int"):
         DeltaSink.upsert(table, keys=["id"]).check_rows(rows)
     with pytest.raises(PrototypeError, match="the column 'id' contains kinds of changes"):
         DeltaSink.upsert(table, keys=["id"], row_kind="id").check_rows(rows)

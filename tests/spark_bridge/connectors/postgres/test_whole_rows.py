@@ -73,5 +73,5 @@ def test_a_change_that_does_not_fit_the_table_is_refused(
 
 
 def test_rows_without_the_column_of_kinds_are_refused(spark: SparkSession, database: Database) -> None:
-    with expect_refusal("goes by the column 'row_kind', and the rows have id"):
+    with expect_refusal("needs the column 'row_kind', but the rows have id"):
         PostgresSink.apply_changes(database.conninfo, "rows").check_rows(spark.range(1))
