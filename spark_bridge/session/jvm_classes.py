@@ -54,6 +54,10 @@ def jvm_class(context: _Context, name: str) -> Any:
     return getattr(context._jvm, name)
 
 
+def scala_object(context: _Context, name: str) -> Any:
+    return getattr(jvm_class(context, f"{name}$"), _SINGLETON)
+
+
 def is_instance(java: Any, name: str) -> bool:
     return bool(jvm_class(SparkContext, "py4j.reflection.TypeUtil").isInstanceOf(name, java))
 

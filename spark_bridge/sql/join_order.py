@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.session.jvm_classes import jvm_class
+from flykka.spark_bridge.session.jvm_classes import scala_object
 from flykka.spark_bridge.sql.plan_node import PlanNode
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def with_connected_joins(session: SparkSession, plan: PlanNode) -> PlanNode:
         return plan
     java = plan.java
     for name in _RULES:
-        java = getattr(jvm_class(session.sparkContext, f"{_OPTIMIZER}.{name}$"), "MODULE$").apply(java)
+        java = scala_object(session.sparkContext, f"{_OPTIMIZER}.{name}").apply(java)
     return PlanNode(java, plan.position)
 
 

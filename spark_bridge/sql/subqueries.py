@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
-from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class
+from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_object
 from flykka.spark_bridge.sql.plan_node import PlanNode
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class _Rewriting:
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
         self._builder = ExpressionBuilder(session)
-        names = (f"{_CATALYST}.{name}$" for name in _RULES)
-        self._rules = [getattr(jvm_class(self._context, name), "MODULE$") for name in names]
+        self._rules = [scala_object(self._context, f"{_CATALYST}.{name}") for name in _RULES]
 
     def rewritten(self, node: PlanNode) -> Any:
         return reduce(lambda java, rule: rule.apply(java), self._rules, self._prepared(node))
@@ -154,7 +153,7 @@ class _ScalarSubqueries:
         return rows.agg(value.alias("value"))._jdf.queryExecution().analyzed()
 
     def _left_join(self, rows: Any, value: Any) -> Any:
-        join_type = getattr(jvm_class(self._context, f"{_CATALYST}.plans.LeftOuter$"), "MODULE$")
+        join_type = scala_object(self._context, f"{_CATALYST}.plans.LeftOuter")
         hint = jvm_class(self._context, f"{_CATALYST}.plans.logical.JoinHint").NONE()
         nothing = jvm_class(self._context, "scala.Option").empty()
         return jvm_class(self._context, f"{_CATALYST}.plans.logical.Join")(rows, value, join_type, nothing, hint)

@@ -120,10 +120,11 @@ class PublishRows(KeyedWork):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            runs = [run for segment in self.folder.read(self.touched) for run in segment]
+            segments = self.folder.read(self.segments)
+            by_name = dict(zip(self.segments, segments, strict=True))
+            runs = [run for name in self.touched for run in by_name[name]]
             places = [run.positions[_mask(pc.greater_equal(run.table.column(VERSION), self.since))] for run in runs]
             positions = np.unique(np.concatenate(places) >> ROW_BITS) << ROW_BITS
-            segments = self.folder.read(self.segments)
             yield from self._processed(rows_of_keys(segments, positions, self.schema), segments)
 
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:

@@ -117,7 +117,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation], stream_of:
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
-    """Return True if the windows are over the event time of append-only rows, so that the watermark closes them."""
+    """Return True if the watermark closes the windows: they are over the event time of append-only rows."""
     event_time = relation.stream.flow.type.event_time
     is_event_time = isinstance(relation.roles.get(cut.time.column_id), IsEventTime)
     return not relation.is_changing and is_event_time and event_time is not None and not event_time.offset_ms

@@ -32,6 +32,7 @@ from flykka.spark_bridge.sql.subqueries import without_subqueries
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.table.upsert_tables import UpsertTable, WholeRowTable
+    from flykka.spark_bridge.program.prototype import SparkSession
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
@@ -93,12 +94,10 @@ class Planner:
         Raises:
             RefusedError: a part of the query cannot run on a stream.
         """
-        (stream, *_) = self._streams.values() or (None,)
-        if stream is not None:
-            session = stream.flow.type.prototype.sparkSession
+        if self._streams:
             self._note_common_tables(plan)
-            plan = without_subqueries(session, plan, self._reads_stream)
-            plan = with_connected_joins(session, plan) if self._as_of.is_empty else plan
+            plan = without_subqueries(self._session, plan, self._reads_stream)
+            plan = with_connected_joins(self._session, plan) if self._as_of.is_empty else plan
         self._read = [frozenset(each.id for each in plan.output)]
         self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)
@@ -111,6 +110,10 @@ class Planner:
         self._as_of.check()
         _check_names(relation, plan)
         return _placed(plan, lambda: _result(relation) if table is None else table.stream(relation))
+
+    @property
+    def _session(self) -> SparkSession:
+        return next(iter(self._streams.values())).flow.type.prototype.sparkSession
 
     def _relation(self, node: PlanNode) -> Relation | None:
         """Plan a node; None if it reads no stream."""
@@ -145,14 +148,17 @@ class Planner:
         beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
         if not any(each.reads_common_tables for each in beside):
             return ()
+        return self._common_without_stream
+
+    @property
+    def _common_without_stream(self) -> tuple[PlanNode, ...]:
         return tuple(each for each in self._common.values() if not self._reads_stream(each))
 
     def _table(self, node: PlanNode) -> Relation:
         """Plan a table whose rows must be emitted once: it is read when the job is built, and becomes a stream."""
-        (stream, *_) = self._streams.values()
-        tables = tuple(self._common.values()) if node.reads_common_tables else ()
+        tables = self._common_without_stream if node.reads_common_tables else ()
         names = distinct(each.name for each in node.output)
-        table = frame_of_node(stream.flow.type.prototype.sparkSession, node, tables).toDF(*names)
+        table = frame_of_node(self._session, node, tables).toDF(*names)
         rows = Rows(
             stream=self._stream_of(table).name(label("table", names)), output=node.output, called=names, roles={}
         )
@@ -274,19 +280,17 @@ class Planner:
             if node.join_type in (_KEEPS_LEFT if right is None else _KEEPS_RIGHT):
                 return joined_with_table(node, left, right, self._tables(node))
             left, right = left or self._table(node.children[0]), right or self._table(node.children[1])
-            settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
-            return streams_joined(node, node.join_type, left, right, settings)
+            return streams_joined(node, node.join_type, left, right, self._join_settings)
         if node.subqueries:
             raise RefusedError(
                 "the ON of a join of two streams has a subquery: write it into a WHERE of a subquery of its stream",
                 node.position,
             )
-        (stream, *_) = self._streams.values()
         time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
-        pushed = PushedFilters(stream.flow.type.prototype.sparkSession, node, above, keeps_right=time is not None)
+        pushed = PushedFilters(self._session, node, above, keeps_right=time is not None)
         # The join applies the pushed filters, so only the filter above it still reads columns here.
         self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
-        settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
+        settings = self._join_settings
         self._read[-1] |= pushed.join.columns_read | (frozenset() if time is None else {time.column})
         left, right = (self._below(child) for child in pushed.join.children)
         if time is None:
@@ -294,6 +298,10 @@ class Planner:
         else:
             relation = temporally_joined(pushed.join, left, right, time, settings.read)
         return relation if pushed.above is None else relation.then(pushed.above)
+
+    @property
+    def _join_settings(self) -> JoinSettings:
+        return JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
 
     def _distinct(self, node: PlanNode) -> Relation:
         rows = self._below(node.children[0]).settled(carries_keys=True)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.program import try_on_prototype
-from flykka.api.streams.stream_type import APPEND_ONLY, Changelog, StreamType
+from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import Rows, distinct, label, with_changelog
-from flykka.api.table.weighted import changes, upserts, weighted, with_unique
+from flykka.api.table.relation import Rows, distinct, label
+from flykka.api.table.weighted import changes, operator_of_index, upserts, weighted, with_unique
 from flykka.spark_bridge.operators.upsert_materialiser import UpsertMaterialiserCode, upsert_materialiser_code
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
@@ -37,7 +36,7 @@ class UpsertTable:
     unordered: bool
 
     def stream(self, relation: Relation) -> DataStream:
-        """Return upserts by the table's keys; appended rows stay what they are unless a rule applies to them.
+        """Return upserts by the table's keys; appended rows are unchanged unless a rule applies to them.
 
         Without a proof that there is one row for each key, an operator keeps the rows, and chooses one at each barrier.
         Raises `RefusedError` if a key is not among the columns.
@@ -67,11 +66,12 @@ class UpsertTable:
         )
         flow = rows.stream.flow.keyed(tuple(map(named, keys)))
         name = f"{label('upserts by', keys)} ON CONFLICT DO {rule}"
-        prototype, code = try_on_prototype(
-            name, lambda: upsert_materialiser_code(flow.type.prototype, self.name, rules)
+        return operator_of_index(
+            flow,
+            name,
+            lambda: upsert_materialiser_code(flow.type.prototype, self.name, rules),
+            Changelog(keys=keys, row_kind=kind),
         )
-        emitted = flow.through(name, code, StreamType(prototype=prototype, event_time=None))
-        return with_changelog(DataStream(emitted), Changelog(keys=keys, row_kind=kind))
 
     def _columns(self, rows: Rows, names: tuple[str, ...]) -> tuple[str, ...]:
         columns = {name.lower(): name for name in rows.called}

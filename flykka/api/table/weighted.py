@@ -13,7 +13,7 @@ from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.stream_type import Changelog, StreamType
 from flykka.api.table.changing_rows import normalized
 from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, relation_of, with_changelog
-from flykka.spark_bridge.operators.changes import JoinedBySpark, Recomputed, changes_code, upserts_of_changes
+from flykka.spark_bridge.operators.changes import IndexCode, JoinedBySpark, Recomputed, changes_code, upserts_of_changes
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
@@ -25,6 +25,7 @@ from flykka.spark_bridge.worker.weighted_results import JoinChanges, JoinKind, R
 from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
+    from flykka.api.streams.dataflow import Dataflow
     from flykka.api.table.join_condition import JoinCondition
     from flykka.spark_bridge.program.prototype import Column, DataFrame
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
@@ -284,11 +285,18 @@ def _operator(
 ) -> DataStream:
     """Add an operator of weighted rows; the text `does` identifies its function in the fingerprint."""
     flow = stream.flow.keyed(tuple(keys) or (only_key(),))
-    prototype, code = try_on_prototype(
-        name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results)
+    return operator_of_index(
+        flow, name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results), WEIGHTED
     )
-    emitted = flow.through(name, code, StreamType(prototype=prototype, event_time=None))
-    return with_changelog(DataStream(emitted), WEIGHTED)
+
+
+def operator_of_index(
+    flow: Dataflow, name: str, code: Callable[[], tuple[DataFrame, IndexCode]], changelog: Changelog
+) -> DataStream:
+    """Add an operator that keeps an index of rows; `code` returns the prototype of its results, and its code."""
+    prototype, made = try_on_prototype(name, code)
+    emitted = flow.through(name, made, StreamType(prototype=prototype, event_time=None))
+    return with_changelog(DataStream(emitted), changelog)
 
 
 def _attributes(node: PlanNode, rows: Rows) -> tuple[Expression, ...]:
