@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         "--restored-at",
         type=positive_int,
         metavar="N",
-        help="with --check: stop with a savepoint in the middle, and go on at this parallelism",
+        help="with --check: stop with a savepoint in the middle, and resume at this parallelism",
     )
     parser.add_argument("--heap", default="6g", metavar="SIZE", help="memory of the JVM (default 6g)")
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")

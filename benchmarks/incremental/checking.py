@@ -54,7 +54,7 @@ class Checking:
         self._jobs = 0
 
     def run(self, queries: Sequence[str], mode: Mode) -> list[Problem]:
-        """Return what is wrong with queries; an empty list if all are equal at every step."""
+        """Return the problems of queries; an empty list if all results are equal at every step."""
         problems: list[Problem] = []
         for start in range(0, len(queries), _QUERIES_PER_JOB):
             problems += self._run_together(queries[start : start + _QUERIES_PER_JOB], mode)

@@ -37,7 +37,7 @@ class Data:
 def prepared(suite: Suite, scale: float, number: int, share: float, *, with_rows_of_all: bool) -> Data:
     """Return the data of a first step and `number` later ones, each of which changes this share of the rows.
 
-    The rows after the last step are there, and with `with_rows_of_all` those after each.
+    The data includes the rows after the last step, or, with `with_rows_of_all`, the rows after every step.
     """
     name = f"{suite.name}-{scale:g}-{number}-{share:g}-{SEED}{'-all' if with_rows_of_all else ''}"
     folder = Path(tempfile.gettempdir()) / "flykka-benchmark" / name

@@ -1,4 +1,4 @@
-"""The works: what is computed from the files, and which rows of the output belong to a file.
+"""The benchmark's computations over the files, and the mapping of output rows to input files.
 
 stateless: rows that are selected and computed, one by one windows: counts per key in windows of a second
 """

@@ -246,7 +246,7 @@ class JobClient:
         return JobExceptionHistory.from_details(self.details)
 
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
-        """Diagnose why the job makes no progress, or what it is doing: which task waits for which.
+        """Diagnose why the job makes no progress: report each task's activity, and which task waits for which.
 
         Every actor of the job has `timeout` seconds to reply; actors that do not reply are listed as stuck. Returns
         after at most twice that time. The text of the diagnosis fits one screen.

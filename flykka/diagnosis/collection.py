@@ -1,4 +1,4 @@
-"""Asks all actors of a job at once what they are waiting for, each with a time limit.
+"""Sends all actors of a job a request for their state at once, each with a time limit.
 
 This runs on the caller's thread, never in an actor: if one actor hangs, or all threads of the dispatcher, the reports
 of the other actors must still arrive. The list of actors is read directly from the living cells.

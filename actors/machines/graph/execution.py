@@ -1,7 +1,7 @@
 """An attempt to run one subtask, as the JobMaster sees it (Flink's Execution).
 
 Decides the state of an attempt, and how a command or a report is handled in that state. Effects are returned to
-`execution_graph`, which decides what they mean for the job.
+`execution_graph`, which applies them to the job.
 """
 
 from __future__ import annotations

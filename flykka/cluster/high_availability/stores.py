@@ -41,7 +41,7 @@ def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> S
     text = os.fspath(setting)
     if text.startswith(f"{_ZOOKEEPER}:"):
         return _zookeeper(text)
-    # An address is not made absolute like a path; opening the store reports what is wrong with it.
+    # An address is not made absolute like a path; opening the store reports errors in it.
     return FolderSettings(directory=text if "://" in text else os.path.abspath(text))
 
 

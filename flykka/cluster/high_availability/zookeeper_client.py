@@ -41,7 +41,7 @@ DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, Sess
 """Connection errors, after which it is unknown whether the call took effect."""
 
 _log = logging.getLogger(__name__)
-# kazoo logs every broken connection in detail, so it is silenced; what is relevant is logged here.
+# kazoo logs every broken connection in detail, so it is silenced; relevant events are logged here.
 _QUIET = logging.getLogger("flykka.cluster.high_availability.kazoo")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
