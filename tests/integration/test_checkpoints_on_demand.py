@@ -26,7 +26,8 @@ def test_a_full_checkpoint_refers_to_no_earlier_files(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     spark.range(20).selectExpr("id", "id % 4 AS shop").write.parquet(str(tmp_path / "in"))
-    env = environment().enable_checkpointing("1h", retained=5).set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    env = environment().enable_checkpointing("1h", retained=5, initial_delay="1h")
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     source = FileSource.parquet(str(tmp_path / "in")).monitor_continuously("1h", until=None)
     counts = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="sales").key_by("shop").count("sales")
     counts.uid("counts").sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("out")
