@@ -100,6 +100,7 @@ class OperatorKind(StrEnum):
     REGULAR_JOIN = "REGULAR_JOIN"
     PROCESS = "PROCESS"
     KEYED_PROCESS = "KEYED_PROCESS"
+    INCREMENTAL = "INCREMENTAL"
     TIMESTAMPS_AND_WATERMARKS = "TIMESTAMPS_AND_WATERMARKS"
     SINK = "SINK"
 
@@ -127,6 +128,7 @@ class OperatorKind(StrEnum):
             OperatorKind.JOIN,
             OperatorKind.REGULAR_JOIN,
             OperatorKind.KEYED_PROCESS,
+            OperatorKind.INCREMENTAL,
         )
 
     @property
@@ -154,6 +156,11 @@ class OperatorKind(StrEnum):
         """
         excluded = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN, OperatorKind.REGULAR_JOIN)
         return not self.makes_watermarks and self not in excluded
+
+    @property
+    def has_mini_batches(self) -> bool:
+        """True if the operator waits for more batches, because each costs several Spark jobs downstream."""
+        return self is OperatorKind.INCREMENTAL
 
 
 class ShipStrategy(StrEnum):
@@ -453,10 +460,11 @@ class JobGraph(Value):
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). Attempts are numbered
     from `first_attempt_number`, so that a new JobMaster of the job reuses no number. A stage that makes no progress for
     `stage_timeout_ms` fails its attempt (None: no limit). With `coalesces_batches`, a task processes queued batches in
-    one stage. An attempt whose deployment is not acknowledged by its TaskManager fails after `rpc_timeout_ms`. With a
-    `client_heartbeat` the job is cancelled when its client has died. With the ADAPTIVE scheduler the job waits up to
-    `resource_wait_timeout_ms` for all slots, then starts with those available; `rescale_cooldown_ms` is the minimum
-    time between two rescales. `session_settings` are the settings of Spark on which its results depend.
+    one stage; incremental operators wait up to `mini_batch_latency_ms` for more batches. An attempt whose deployment is
+    not acknowledged by its TaskManager fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled
+    when its client has died. With the ADAPTIVE scheduler the job waits up to `resource_wait_timeout_ms` for all slots,
+    then starts with those available; `rescale_cooldown_ms` is the minimum time between two rescales. `session_settings`
+    are the settings of Spark on which its results depend.
     """
 
     job_id: JobId
@@ -476,6 +484,7 @@ class JobGraph(Value):
     first_attempt_number: int = 0
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
+    mini_batch_latency_ms: int = 0
     rpc_timeout_ms: int = 10_000
     client_heartbeat: ClientHeartbeatSettings | None = None
     scheduler_type: SchedulerType = SchedulerType.DEFAULT

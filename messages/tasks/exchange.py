@@ -211,6 +211,11 @@ class AlignmentTimeoutDue(Message):
     checkpoint_id: int
 
 
+@message("exchange.mini_batch_due")
+class MiniBatchDue(Message):
+    """Task's timer -> itself: process the waiting batches, although more may arrive."""
+
+
 @value("exchange.task_buffers")
 class TaskBuffers(Value):
     """The network buffers of one task: those of each output and the floating ones of each gate, by number.

@@ -47,7 +47,7 @@ class IndexCode(OperatorCode):
     `does` describes the operator with everything that its state depends on, for the fingerprint.
     """
 
-    kind = OperatorKind.KEYED_PROCESS
+    kind = OperatorKind.INCREMENTAL
     is_head = True
     is_computed = True
 

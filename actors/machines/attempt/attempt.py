@@ -217,6 +217,9 @@ class StreamTask:
                 return self._inputs.handle(event) + self._input_failure()
             case exchange.AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
                 return self._checkpoints.on_timeout(checkpoint_id)
+            case exchange.MiniBatchDue():
+                self._inputs.on_mini_batch_due()
+                return []
             case _ if self._source is not None and isinstance(event, SourceReadingEvent):
                 return self._source.handle(event, now)
             case task.MetricsDue():
@@ -298,7 +301,7 @@ class StreamTask:
         # that restores the checkpoint.
         while self.state.is_running and self._checkpoints.final_checkpoint is None:
             waits = self._inputs.waits_for_more and self._stages.is_reading
-            has_room = self._stages.has_room and not waits
+            has_room = self._stages.has_room and not waits and not self._inputs.collects_mini_batch
             if not has_room and not self._inputs.has_priority:
                 break
             step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read()

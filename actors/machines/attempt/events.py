@@ -42,6 +42,7 @@ TaskEvent = (
     | ConnectionLost
     | exchange.PartitionRequestDue
     | exchange.AlignmentTimeoutDue
+    | exchange.MiniBatchDue
     | task.MetricsDue
     | task.IdleDue
     | task.ReadDue

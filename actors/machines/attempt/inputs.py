@@ -51,6 +51,7 @@ from flykka.messages.tasks.exchange import (
     EndOfData,
     ErrorResponse,
     LatencyMarker,
+    MiniBatchDue,
     PartitionRequest,
     PartitionRequestDue,
     TaskBuffers,
@@ -150,6 +151,8 @@ class TaskInputs:
         "_elements",
         "_ignores_watermarks",
         "_in_flight",
+        "_is_mini_batch_due",
+        "_mini_batch_latency_ms",
         "_recovered",
         "_valve",
         "_watermark_ms",
@@ -168,7 +171,12 @@ class TaskInputs:
                 self._valve.on_status(channel, WatermarkStatus(idle=True))
         operators = descriptor.vertex.operators
         self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
-        self._ignores_watermarks = not uses_event_time(descriptor.vertex) and not descriptor.outputs
+        has_mini_batches = self._coalesces and operators[0].kind.has_mini_batches
+        self._mini_batch_latency_ms = descriptor.mini_batch_latency_ms if has_mini_batches else 0
+        self._is_mini_batch_due = False
+        # Results of incremental operators have no event time, so watermarks may follow them later.
+        is_read = bool(descriptor.outputs) and not self._mini_batch_latency_ms
+        self._ignores_watermarks = not uses_event_time(descriptor.vertex) and not is_read
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()
@@ -200,6 +208,14 @@ class TaskInputs:
         return self._coalesces and 2 * self.gate.waiting_bytes < COALESCED_BYTES
 
     @property
+    def collects_mini_batch(self) -> bool:
+        """True if the waiting batches stay in their channels, so that a stage processes all batches of a checkpoint."""
+        if not self._mini_batch_latency_ms or self._is_mini_batch_due or self._elements or self._recovered:
+            return False
+        is_full = self.gate.waiting_bytes >= COALESCED_BYTES or self.gate.waiting_batches >= COALESCED_BATCHES
+        return not is_full and self.gate.awaits_barriers
+
+    @property
     def failure(self) -> ChannelFailed | None:
         return self.gate.failure
 
@@ -217,7 +233,17 @@ class TaskInputs:
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
-        return self._effects(self.gate.on_buffer(response))
+        had_batches = self.gate.waiting_batches > 0
+        effects = self._effects(self.gate.on_buffer(response))
+        if self._mini_batch_latency_ms and not had_batches and self.gate.waiting_batches:
+            self._is_mini_batch_due = False
+            due = StartTimer(key="mini-batch", delay_ms=self._mini_batch_latency_ms, message=MiniBatchDue())
+            effects.append(due)
+        return effects
+
+    def on_mini_batch_due(self) -> None:
+        """Let the batches that wait now be read."""
+        self._is_mini_batch_due = self.gate.waiting_batches > 0
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
         """Handle a producer's message that carries no element, or a request that is due again."""

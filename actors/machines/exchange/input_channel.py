@@ -80,6 +80,14 @@ _REQUESTED = ChannelState.REQUESTED
 _READING = ChannelState.READING
 _ENDED = ChannelState.ENDED
 
+_LIMITS = (
+    exchange.CheckpointBarrier,
+    exchange.CancelCheckpointMarker,
+    exchange.EndOfData,
+    exchange.EndOfPartition,
+)
+"""Elements after which the batches before them can be processed without waiting for more."""
+
 
 class Queued(NamedTuple):
     """An unread element with its sequence number. A barrier that may time out is announced first."""
@@ -136,6 +144,11 @@ class InputChannel:
     def is_drained(self) -> bool:
         """True if the channel was read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
+
+    @property
+    def awaits_barrier(self) -> bool:
+        """True if the producer has sent neither a barrier nor the end of data after the elements read so far."""
+        return self.is_open and not any(isinstance(each.buffer, _LIMITS) for each in self.queue)
 
     def request(self) -> RequestPartition:
         """Request the subpartition, for the first time or again, with the channel's exclusive credits."""

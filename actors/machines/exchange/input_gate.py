@@ -76,6 +76,7 @@ class InputGate:
         "buffers_in_use",
         "channels",
         "failure",
+        "waiting_batches",
         "waiting_bytes",
     )
 
@@ -114,6 +115,8 @@ class InputGate:
         """The first failure of a channel, after which no element is read."""
         self.buffers_in_use = 0
         """The number of batches that have arrived and are not yet processed."""
+        self.waiting_batches = 0
+        """The number of batches that have arrived and were not yet read."""
         self.waiting_bytes = 0
         """The size of the batches that have arrived and were not yet read, in bytes."""
         self._inputs = tuple(inputs)
@@ -144,6 +147,12 @@ class InputGate:
     def is_available(self) -> bool:
         """True if the gate has data. A finished gate stays available, so that its task does not wait for it."""
         return self.has_data or self.is_finished
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """True if every channel without a barrier or end can receive more batches, and there is such a channel."""
+        unlimited = [each for each in self.channels if each.channel not in self._blocked and each.awaits_barrier]
+        return bool(unlimited) and all(each.credits.outstanding for each in unlimited)
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
@@ -198,6 +207,7 @@ class InputGate:
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
         if isinstance(response.buffer, exchange.BatchRef):
             self.buffers_in_use += 1
+            self.waiting_batches += 1
             self.waiting_bytes += response.buffer.size_bytes
         # A channel that is already queued keeps its position.
         self._line_up(channel)
@@ -233,6 +243,7 @@ class InputGate:
         self._line_up(self.channels[number])
         match buffer:
             case exchange.BatchRef(size_bytes=size_bytes):
+                self.waiting_batches -= 1
                 self.waiting_bytes -= size_bytes
             case exchange.EndOfData(drain=drain):
                 self._with_data -= 1
@@ -299,9 +310,9 @@ class InputGate:
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
             assert not (starving and source.floating.free), "a credit is unused although a channel waits for one"
         queued = (entry.buffer for channel in self.channels for entry in channel.queue)
-        assert self.waiting_bytes == sum(
-            buffer.size_bytes for buffer in queued if isinstance(buffer, exchange.BatchRef)
-        )
+        batches = [buffer for buffer in queued if isinstance(buffer, exchange.BatchRef)]
+        assert self.waiting_batches == len(batches)
+        assert self.waiting_bytes == sum(batch.size_bytes for batch in batches)
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 

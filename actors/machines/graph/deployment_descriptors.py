@@ -49,6 +49,7 @@ def deployment_descriptor(
         task_cancellation=job_graph.task_cancellation,
         stage_timeout_ms=job_graph.stage_timeout_ms,
         coalesces_batches=job_graph.coalesces_batches,
+        mini_batch_latency_ms=job_graph.mini_batch_latency_ms,
         checkpointing_mode=job_graph.checkpointing.mode,
         checkpoint_fsync=job_graph.checkpointing.fsync,
         job_type=job_graph.job_type,

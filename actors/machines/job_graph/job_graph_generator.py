@@ -94,6 +94,7 @@ def job_graph(
         latency_tracking_interval_ms=latency_tracking_interval_ms,
         stage_timeout_ms=stage_timeout_ms,
         coalesces_batches=stream_graph.coalesces_batches,
+        mini_batch_latency_ms=stream_graph.mini_batch_latency_ms,
         failover_strategy=failover_strategy,
         input_dependency_constraint=input_dependency_constraint,
         # A batch job runs its tasks one after the other, with any number of slots.

@@ -104,6 +104,7 @@ class StreamGraph:
         *,
         chaining_enabled: bool = True,
         coalesces_batches: bool = True,
+        mini_batch_latency_ms: int = 0,
         schedule_mode: job_graph.ScheduleMode = job_graph.ScheduleMode.EAGER,
         job_type: job_graph.JobType = job_graph.JobType.STREAMING,
         approximate_local_recovery: bool = False,
@@ -112,6 +113,7 @@ class StreamGraph:
         self.approximate_local_recovery = approximate_local_recovery
         self.chaining_enabled = chaining_enabled
         self.coalesces_batches = coalesces_batches
+        self.mini_batch_latency_ms = mini_batch_latency_ms
         self.schedule_mode = schedule_mode
         self._nodes: dict[str, StreamNode] = {}
         self._owner_of_hash: dict[str, str] = {}

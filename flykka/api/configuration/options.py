@@ -432,6 +432,14 @@ class JobOptions(TypedDict, total=False):
             sets="latency_tracking_interval_ms",
         ),
     ]
+    sql_mini_batch_latency: Annotated[
+        TimeOrZero,
+        Meaning(
+            "how long operators over changing rows wait for more rows before a barrier; 0: not at all",
+            "1s",
+            sets="defaults.mini_batch_latency_ms",
+        ),
+    ]
     sql_state_ttl: Annotated[
         Time,
         Meaning("how long regular joins in SQL keep rows", "for ever", sets="sql_state_ttl_ms"),

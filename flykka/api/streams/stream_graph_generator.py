@@ -35,6 +35,7 @@ class Defaults:
     max_parallelism: int | None = None
     chaining_enabled: bool = True
     coalesces_batches: bool = True
+    mini_batch_latency_ms: int = 1_000
     approximate_local_recovery: bool = False
     auto_generated_uids: bool = True
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
@@ -138,6 +139,7 @@ class _Generator:
         self.graph = StreamGraph(
             chaining_enabled=defaults.chaining_enabled,
             coalesces_batches=defaults.coalesces_batches,
+            mini_batch_latency_ms=defaults.mini_batch_latency_ms,
             approximate_local_recovery=defaults.approximate_local_recovery,
             schedule_mode=schedule_mode,
             job_type=kind,

@@ -32,6 +32,7 @@ _CLASSES = {
     OperatorKind.REGULAR_JOIN: "window",
     OperatorKind.PROCESS: "stateless",
     OperatorKind.KEYED_PROCESS: "window",
+    OperatorKind.INCREMENTAL: "window",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "stateless",
     OperatorKind.SINK: "sink",
 }

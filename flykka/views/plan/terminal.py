@@ -27,6 +27,7 @@ _COLOURS = {
     OperatorKind.REGULAR_JOIN: "cyan",
     OperatorKind.PROCESS: "default",
     OperatorKind.KEYED_PROCESS: "cyan",
+    OperatorKind.INCREMENTAL: "cyan",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "default",
     OperatorKind.SINK: "magenta",
 }

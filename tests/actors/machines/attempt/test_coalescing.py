@@ -13,7 +13,14 @@ from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef, PartitionRequest, Watermark
+from flykka.messages.tasks.exchange import (
+    WATERMARK_MIN,
+    BatchRef,
+    EndOfData,
+    MiniBatchDue,
+    PartitionRequest,
+    Watermark,
+)
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
 from flykka.messages.tasks.task import MetricsDue, ReadDue, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, SplitId
@@ -286,3 +293,71 @@ def test_a_checkpoint_does_not_wait_for_a_pausing_source() -> None:
     took(task, 0, 120)
 
     assert [type(message) for message in to_bridge(task.feed(trigger(1)))] == [SnapshotState]
+
+
+def collecting(*, channels: int = 2) -> Harness:
+    deployed = descriptor(OperatorKind.INCREMENTAL, channels=channels, outputs=1)
+    return running(replace(deployed, coalesces_batches=True, mini_batch_latency_ms=500))
+
+
+def test_an_incremental_operator_processes_the_batches_of_a_checkpoint_in_one_stage() -> None:
+    task = collecting()
+
+    arrived = task.arrive(0, batch("a"), Watermark(timestamp_ms=50), batch("b"), barrier(1))
+    arrived += task.arrive(1, batch("c"))
+    completed = task.arrive(1, barrier(1))
+    answered = task.feed(finished(0))
+
+    assert StartTimer(key="mini-batch", delay_ms=500, message=MiniBatchDue()) in arrived
+    assert runs(arrived) == []
+    assert [sorted(each) for each in runs(completed)] == [["a", "b", "c"]]
+    assert [type(each) for each in to_bridge(completed + answered)] == [ProcessBatch, SnapshotState]
+
+
+def test_a_mini_batch_is_processed_after_its_latency() -> None:
+    task = collecting()
+    task.arrive(0, batch("a"))
+
+    due = task.feed(MiniBatchDue())
+    task.feed(finished(0))
+    later = task.arrive(0, batch("b"))
+
+    assert runs(due) == ["a"]
+    assert runs(later) == []
+    assert StartTimer(key="mini-batch", delay_ms=500, message=MiniBatchDue()) in later
+
+
+def test_a_mini_batch_is_processed_when_a_channel_has_used_its_credits() -> None:
+    task = collecting()
+
+    waiting = task.arrive(0, *(batch(name) for name in "abc"))
+    full = task.arrive(0, batch("d"))
+
+    assert runs(waiting) == []
+    assert runs(full) == ["abcd"]
+
+
+def test_a_large_mini_batch_is_processed_at_once() -> None:
+    task = collecting()
+
+    assert runs(task.arrive(0, large("a"))) == ["a"]
+
+
+def test_a_mini_batch_is_processed_when_all_data_has_arrived() -> None:
+    task = collecting()
+
+    waiting = task.arrive(0, batch("a"), EndOfData())
+    ended = task.arrive(1, EndOfData())
+
+    assert runs(waiting) == []
+    assert runs(ended) == ["a"]
+
+
+def test_recovered_batches_wait_for_no_mini_batch() -> None:
+    deployed = recovering(descriptor(OperatorKind.INCREMENTAL, channels=2, outputs=1), inputs=1)
+    task = Harness(replace(deployed, coalesces_batches=True, mini_batch_latency_ms=500))
+    task.feed(StartTask())
+
+    opened = task.feed(ChainOpened(recovered=(batch("r"),)))
+
+    assert runs(opened) == ["r"]

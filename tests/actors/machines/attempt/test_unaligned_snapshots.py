@@ -381,3 +381,15 @@ def test_the_barrier_of_an_aborted_checkpoint_does_not_overtake() -> None:
     left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
 
     assert to_bridge(left) == []
+
+
+def test_a_mini_batch_that_waits_is_persisted_by_an_unaligned_barrier() -> None:
+    deployed = descriptor(OperatorKind.INCREMENTAL, channels=2, outputs=1)
+    task = Harness(replace(deployed, coalesces_batches=True, mini_batch_latency_ms=500))
+    task.feed(StartTask(), WINDOWS)
+    task.arrive(0, batch("a"))
+
+    overtaken = to_bridge(task.arrive(1, barrier(1)))
+
+    assert hold(1, "a") in overtaken
+    assert not any(isinstance(each, ProcessBatch) for each in overtaken)
