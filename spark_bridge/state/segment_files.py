@@ -7,9 +7,9 @@ blocks, from which a segment is restored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
@@ -152,6 +152,13 @@ class FileStateBackend(StoredState[StateRows]):
         (row,) = self._done(work, CONTROL_COLUMNS)
         return self.written(name, *row[CONTROL])
 
+    def _saved(self, work: SaveSegments) -> Sequence[Mapping[str, Any] | Row]:
+        if self.folder.shared is None:
+            # The segments are on this machine, so a Spark job would only take longer.
+            self._scope.check()
+            return [row for batch in work.written() for row in batch.to_pylist()]
+        return self._done(work, SAVED)
+
     def _done(self, work: SegmentWork | SaveSegments, columns: StructType | str) -> list[Row]:
         self._scope.check()
         return self._scope.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
@@ -205,7 +212,7 @@ class FileStateBackend(StoredState[StateRows]):
             within=_address(filesystem.qualified(savepoint or job)) if descriptor.checkpoint_fsync else None,
         )
         try:
-            saved = self._done(work, SAVED)
+            saved = self._saved(work)
         except BaseException:
             for folder in folders:
                 filesystem.delete(folder)
@@ -244,7 +251,7 @@ def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, .
     )
 
 
-def saved_file(row: Row) -> FileDigest:
+def saved_file(row: Mapping[str, Any] | Row) -> FileDigest:
     return FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=bytes(row["digest"]))
 
 

@@ -164,14 +164,18 @@ class SaveSegments:
     within: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a parquet file to each address, for a single input row. Yield the saved files."""
+        """Write the files, for a single input row. Yield the saved files."""
         for _ in batches:
-            saved = [
-                _saved(place, address, self.schema, merged(self.folder.read(names)), sync=self.within is not None)
-                for place, (address, names) in enumerate(self.saved)
-            ]
-            _sync_names([address for address, _ in self.saved], self.within)
-            yield from saved
+            yield from self.written()
+
+    def written(self) -> list[pa.RecordBatch]:
+        """Write a parquet file to each address, and return the saved files."""
+        saved = [
+            _saved(place, address, self.schema, merged(self.folder.read(names)), sync=self.within is not None)
+            for place, (address, names) in enumerate(self.saved)
+        ]
+        _sync_names([address for address, _ in self.saved], self.within)
+        return saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
