@@ -62,7 +62,7 @@ class Steps:
                 files.monitor_continuously(_DISCOVERY_INTERVAL), name=table, uid=table
             ).set_parallelism(1)
             read = source.transform(partial(self._note, table), per_batch=True).set_parallelism(1).uid(f"{table} read")
-            env.create_temporary_view(table, read, primary_key=self._data.suite.keys[table])
+            env.create_temporary_view(table, read, primary_key=self._data.suite.keys[table], changelog_mode="all")
 
     def put(self, step: int) -> None:
         """Let the files of a step arrive."""

@@ -39,6 +39,7 @@ from flykka.api.streams.program import (
 )
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
+from flykka.api.streams.stream_type import ChangelogMode
 from flykka.api.streams.summary import Summary, program_facts
 from flykka.api.table.statement_executor import StatementExecutor
 from flykka.api.table.statement_set import StatementSet
@@ -260,7 +261,12 @@ class StreamExecutionEnvironment(MigrationHints):
     # --- SQL ----------------------------------------------------------------------------------------------------------
 
     def create_temporary_view(
-        self, name: str, stream: DataStream, *, primary_key: str | Sequence[str] | None = None
+        self,
+        name: str,
+        stream: DataStream,
+        *,
+        primary_key: str | Sequence[str] | None = None,
+        changelog_mode: ChangelogMode | str = ChangelogMode.UPSERT,
     ) -> None:
         """Register a stream as a view that `sql` can read, replacing any earlier view with this name.
 
@@ -268,12 +274,15 @@ class StreamExecutionEnvironment(MigrationHints):
         time of such a view is used only by temporal joins (FOR SYSTEM_TIME AS OF), as the time from which a row is
         valid. A column `row_kind` is Flink's RowKind and not part of the view: `-D` deletes the row.
 
+        With the changelog mode "all" (Flink's `ChangelogMode.all()`) rows of kind `-U` and `-D` contain all values of
+        the replaced or deleted row, as in Debezium's `before`. Queries then need no state to look them up.
+
         Spark's own tables and views are not changed; the stream hides a Spark table or view with the same name.
 
         Raises:
-            ProgramError: the name is invalid, `stream` is not a DataStream, or a column of the primary key is missing.
+            ProgramError: the name or the mode is invalid, `stream` is not a DataStream, or a column is missing.
         """
-        self.statement_executor.create_temporary_view(name, stream, primary_key)
+        self.statement_executor.create_temporary_view(name, stream, primary_key, changelog_mode)
 
     def sql(self, query: str) -> DataStream:
         """Return the stream of the rows of a query in Spark SQL.
@@ -309,6 +318,16 @@ class StreamExecutionEnvironment(MigrationHints):
     def create_statement_set(self) -> StatementSet:
         """Return an empty set of INSERTs that are executed as one job."""
         return StatementSet(self.statement_executor)
+
+    def set_sql_mini_batch_latency(self, latency: Duration) -> Self:
+        """Set how long operators over changing rows of later jobs wait for more rows, at most until the next barrier.
+
+        Corresponds to Flink's `table.exec.mini-batch.allow-latency`. With 0 each batch is processed when it arrives.
+
+        Raises:
+            DurationError: `latency` cannot be parsed.
+        """
+        return self._set(sql_mini_batch_latency=duration_ms(latency, "latency of mini-batches"))
 
     def set_sql_state_ttl(self, ttl: Duration) -> Self:
         """Limit how long joins of streams in later SQL queries retain rows in state, in processing time.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import LongType, StructField
 
 from flykka.actors.machines.state.schema_evolution import columns_of
 from flykka.messages.graph.job_graph import OperatorKind
@@ -33,7 +33,8 @@ class GroupAggregateCode(AggregateCode):
     """Running aggregates of each key, without windows. Each batch emits the aggregates of its keys over all rows so
     far.
 
-    The state of a key consists of its partial aggregates.
+    The state of a key consists of its partial aggregates. With a column `weight`, results are weighted rows: the
+    replaced aggregates of a key have weight -1.
     """
 
     kind = OperatorKind.GROUP_AGGREGATE
@@ -41,13 +42,14 @@ class GroupAggregateCode(AggregateCode):
     may_come_unaggregated = True
 
     plan: PartialAggregates
+    weight: str | None = None
 
     @property
     def fingerprint(self) -> str:
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        merge = MergeParts(functions=self.plan.merging, wrapping=self.plan.wrapping)
+        merge = MergeParts(functions=self.plan.merging, wrapping=self.plan.wrapping, weight=self.weight)
         batches = SparkKeyedBatches(context, self, lambda _: merge)
         return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
@@ -66,7 +68,8 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
-        return (*self.plan.key_fields, *self.plan.part_fields)
+        weights = () if self.weight is None else (StructField(self.weight, LongType()),)
+        return (*self.plan.key_fields, *self.plan.part_fields, *weights)
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
@@ -77,7 +80,7 @@ class GroupAggregateCode(AggregateCode):
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        return self.plan.evaluated(emitted)
+        return self.plan.evaluated(emitted, **({} if self.weight is None else {self.weight: F.col(self.weight)}))
 
     @property
     def state_schema(self) -> StateSchema:

@@ -49,10 +49,14 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges partial aggregates by column, and emits those of the batch's keys. Sums in `wrapping` wrap around."""
+    """Merges partial aggregates by column, and emits those of the batch's keys. Sums in `wrapping` wrap around.
+
+    With a column `weight`, the merged parts have weight 1, and the parts before the batch are emitted with weight -1.
+    """
 
     functions: dict[str, PartFunction]
     wrapping: frozenset[str] = field(default_factory=frozenset)
+    weight: str | None = None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         keys = batch.key_of_row()
@@ -69,9 +73,22 @@ class MergeParts:
             for name, function in self.functions.items()
         ]
         parts = pa.Table.from_arrays(merged, schema=state.schema)
-        own = batch.keys.select(key_columns(batch.keys))
-        rows = pa.Table.from_arrays([*own.columns, *parts.columns], names=[*own.column_names, *parts.column_names])
-        return Processed(rows=rows, state=parts)
+        keys_and_parts = _side_by_side(batch.keys.select(key_columns(batch.keys)), parts)
+        return Processed(rows=self._emitted(keys_and_parts, state), state=parts)
+
+    def _emitted(self, rows: pa.Table, state: pa.Table) -> pa.Table:
+        if self.weight is None:
+            return rows
+        # The last part is the number of rows, which is null only for keys without state.
+        had_state = state.columns[-1].is_valid()
+        before = _side_by_side(rows.select(range(rows.num_columns - state.num_columns)), state).filter(had_state)
+        weights = np.repeat(np.array([-1, 1]), [before.num_rows, rows.num_rows])
+        return pa.concat_tables([before, rows]).append_column(self.weight, pa.array(weights))
+
+
+def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
+    names = [*left.column_names, *right.column_names]
+    return pa.Table.from_arrays([*left.columns, *right.columns], names=names)
 
 
 def reduced(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from flykka.api.runtime_mode import is_unbounded
 from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import FunctionOutputs
-from flykka.api.streams.stream_type import APPEND_ONLY, StreamType
+from flykka.api.streams.stream_type import APPEND_ONLY, Changelog, StreamType
 from flykka.api.streams.transformation import (
     Transformation,
     default_uid,
@@ -57,6 +57,7 @@ from flykka.spark_bridge.program.prototype import check_condition, check_types, 
 from flykka.spark_bridge.program.rich_function import RichFunction
 from flykka.spark_bridge.program.sink import Sink
 from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.sql.row_kinds import no_weight
 
 if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
@@ -168,17 +169,21 @@ def argument_repr(function: object) -> str:
     return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
-def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflow:
-    """Compute running aggregates per key.
+def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...], weight: str | None = None) -> Dataflow:
+    """Compute running aggregates per key; with a column `weight`, as weighted rows by the keys.
 
     Raises:
         StreamTypeError: a column is not an aggregate that can be combined from partial aggregates, does not fit the
             rows, or has the same name as another column.
     """
     result, plan = try_on_prototype(name, lambda: running(flow.type.prototype, flow.keys, columns))
-    code = GroupAggregateCode(plan=plan)
+    code = GroupAggregateCode(plan=plan, weight=weight)
     operator = add_aggregates(flow, name, code)
-    return flow.emitted(operator, StreamType(prototype=result, event_time=None).emitted_by(code))
+    if weight is None:
+        return flow.emitted(operator, StreamType(prototype=result, event_time=None).emitted_by(code))
+    prototype = result.select(no_weight().alias(weight), "*")
+    changelog = Changelog(keys=code.upsert_keys, weight=weight)
+    return flow.emitted(operator, StreamType(prototype=prototype, event_time=None, changelog=changelog))
 
 
 def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> Dataflow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.program.prototype import has_event_time
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.program.prototype import DataFrame
+
+
+class ChangelogMode(StrEnum):
+    """The kinds of rows in a changelog, by the names in Flink's `ChangelogMode`.
+
+    With ALL a row of kind `-U` or `-D` contains all values of a row that is replaced or deleted.
+    """
+
+    UPSERT = "upsert"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import (
     IsEventTime,
@@ -22,7 +22,15 @@ from flykka.api.table.relation import (
     with_changelog,
 )
 from flykka.api.table.retractions import RetractingAggregates
-from flykka.api.table.weighted import StreamOf, only_columns, recomputed, weighted, with_empty_row, with_weights
+from flykka.api.table.weighted import (
+    StreamOf,
+    aggregate,
+    only_columns,
+    recomputed,
+    weighted,
+    with_empty_row,
+    with_weights,
+)
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
@@ -99,8 +107,10 @@ def is_of_parts(call: Expression) -> bool:
     return call.called.kind in _OF_PARTS and (not call.java.isDistinct() or len(call.called.children) == 1)
 
 
-def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation], stream_of: StreamOf) -> Relation:
-    """Plan an aggregate; `below` plans its input.
+def aggregated(
+    node: PlanNode, below: Callable[[PlanNode], Relation], stream_of: StreamOf, *, as_weights: bool
+) -> Relation:
+    """Plan an aggregate; `below` plans its input. Running aggregates are weighted rows if `as_weights`, else upserts.
 
     Raises:
         RefusedError: the windows are not over the event time, or an aggregate of changing rows cannot retract a
@@ -113,7 +123,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation], stream_of:
         for each in reversed(cut.nodes):
             relation = relation.then(each)
         cut = None
-    return _Aggregate(node, relation.settled(carries_keys=True), cut, stream_of).relation()
+    return _Aggregate(node, relation.settled(carries_keys=True), cut, stream_of, as_weights=as_weights).relation()
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
@@ -126,8 +136,11 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 class _Aggregate:
     """An aggregation by keys and optionally a window."""
 
-    def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf) -> None:
+    def __init__(
+        self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf, *, as_weights: bool
+    ) -> None:
         self._stream_of = stream_of
+        self._as_weights = as_weights
         self._node = node
         self._rows = rows
         self._cut = cut
@@ -144,7 +157,9 @@ class _Aggregate:
             if not all(map(is_exact_sum, (call for call, _ in self._calls))):
                 return self._recomputed()
             keys = tuple(zip(self._key_columns, self._key_names, strict=True))
-            stream = RetractingAggregates(self._rows, keys, self._calls, self._stream_of).stream
+            stream = RetractingAggregates(
+                self._rows, keys, self._calls, self._stream_of, as_weights=self._as_weights
+            ).stream
         elif windows is None and not all(is_of_parts(call) for call, _ in self._calls):
             return self._recomputed()
         elif windows is None and not self._calls:
@@ -223,9 +238,11 @@ class _Aggregate:
         calls = DistinctCalls([call for call, _ in self._calls], self._rows.columns)
         stream = calls.marked(self._rows.stream, self._key_columns)
         aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
+        keyed = stream.key_by(*(self._key_columns or (only_key(),)))
+        running = aggregate(keyed, "running", aggregates, WEIGHT if self._as_weights else None)
         if self._keys:
-            return stream.key_by(*self._key_columns).aggregate(*aggregates)
-        return with_changelog(stream.key_by(only_key()).aggregate(*aggregates), Changelog(keys=()))
+            return running
+        return with_changelog(running, replace(running.changelog, keys=()))
 
     def _check_parts_of_sessions(self) -> None:
         for call, _ in self._calls:
@@ -254,7 +271,7 @@ class _Aggregate:
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         there = {role.name for role in roles.values() if isinstance(role, IsKey)}
         lost = [key for key in stream.changelog.keys or () if key not in there]
-        kind = stream.changelog.row_kind
+        kind = stream.changelog.row_kind or stream.changelog.weight
         behind = (WINDOW_END,) if is_windowed else tuple(lost) if kind is None else (*lost, kind)
         names = distinct((each.attribute.name for each in self._outputs), taken=behind)
         if tuple(stream.columns) != (*names, *behind):

@@ -10,9 +10,10 @@ from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_chan
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.sql.row_kinds import kind_where
+from flykka.spark_bridge.sql.row_kinds import kind_where, weight_of
 from flykka.spark_bridge.sql.table_types import state_row_type, with_kind
 from flykka.spark_bridge.worker.row_changes import NormalizeChanges
+from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -30,9 +31,16 @@ def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
     return with_changelog(stream, Changelog(keys=keys, row_kind=kind), event_time=stream.flow.type.event_time)
 
 
+def changes_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
+    """Return rows of kinds `+I`, `-U`, `+U` and `-D` as weighted rows with keys."""
+    columns = map(named, (name for name in stream.columns if name != ROW_KIND))
+    rows = stream.select(*columns, weight_of(ROW_KIND).alias(WEIGHT)).name("weights")
+    return with_changelog(rows, Changelog(keys=keys, weight=WEIGHT))
+
+
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
-    """Return the column names without the row-kind column, which is not part of the table."""
-    return tuple(name for name in stream.columns if name != stream.changelog.row_kind)
+    """Return the column names without the row kind and the weight, which are not part of the table."""
+    return tuple(name for name in stream.columns if name not in (stream.changelog.row_kind, stream.changelog.weight))
 
 
 def where_true(rows: Rows, condition: Column) -> Rows:

@@ -41,6 +41,8 @@ _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI
 """Joins that emit rows of the left side only, alone or with matches: the right one can be a table."""
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
+_ROW_BY_ROW = frozenset({"WithCTE", "SubqueryAlias", "View", "PipeOperator", "Project", "Filter", "Sort"})
+
 _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
 """Kinds of nodes from a LIMIT down to its ORDER BY."""
 
@@ -81,6 +83,7 @@ class Planner:
         self._streams = streams
         self._stream_of = stream_of
         self._time_to_live_ms = time_to_live_ms
+        self._last: PlanNode | None = None
         self._read: list[frozenset[int]] = []
         self._common: dict[int, PlanNode] = {}
         self._common_rows: dict[int, Rows] = {}
@@ -98,6 +101,7 @@ class Planner:
             self._note_common_tables(plan)
             plan = without_subqueries(self._session, plan, self._reads_stream)
             plan = with_connected_joins(self._session, plan) if self._as_of.is_empty else plan
+        self._last = _last_with_state(plan)
         self._read = [frozenset(each.id for each in plan.output)]
         self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)
@@ -190,7 +194,7 @@ class Planner:
             case "Distinct":
                 return self._distinct(node)
             case "Aggregate":
-                return aggregated(node, self._below, self._stream_of)
+                return aggregated(node, self._below, self._stream_of, as_weights=node != self._last)
             case "Window":
                 return self._window(node)
             case "Sort":
@@ -308,9 +312,9 @@ class Planner:
         if rows.stream.changelog == APPEND_ONLY:
             return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
         keys = [(named(name), name) for name in rows.called]
-        stream = RetractingAggregates(rows, keys, (), self._stream_of).stream
+        aggregates = RetractingAggregates(rows, keys, (), self._stream_of, as_weights=node != self._last)
         roles: dict[int, Role] = {column: IsKey(name=name) for column, name in rows.names.items()}
-        return leaf(replace(rows, stream=stream, roles=roles), node)
+        return leaf(replace(rows, stream=aggregates.stream, roles=roles), node)
 
     def _united(self, node: PlanNode) -> Relation:
         sides = [self._relation(child) or self._table(child) for child in node.children]
@@ -326,6 +330,13 @@ class Planner:
             column: role for column, role in united[0].roles.items() if isinstance(role, IsEventTime)
         }
         return leaf(Rows(stream=stream, output=united[0].output, called=united[0].called, roles=times), node)
+
+
+def _last_with_state(plan: PlanNode) -> PlanNode:
+    """Return the node above which rows are only changed one by one, so that its results may be upserts."""
+    while plan.kind in _ROW_BY_ROW:
+        plan = plan.children[-1]
+    return plan
 
 
 def _result(relation: Relation) -> DataStream:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import normalized
 from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog
-from flykka.api.table.weighted import StreamOf, with_empty_row
+from flykka.api.table.weighted import StreamOf, aggregate, with_empty_row
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import (
@@ -21,6 +21,7 @@ from flykka.spark_bridge.sql.row_kinds import (
     no_kind,
     number_of_rows,
 )
+from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -37,11 +38,14 @@ class RetractingAggregates:
         keys: Sequence[tuple[Column, str]],
         calls: Sequence[tuple[Expression, str]],
         stream_of: StreamOf,
+        *,
+        as_weights: bool,
     ) -> None:
         """Aggregate calls by keys; each key and call comes with the name of its column.
 
-        Each call must satisfy `is_exact_sum`.
+        Each call must satisfy `is_exact_sum`. Results are weighted rows if `as_weights`, else upserts and deletes.
         """
+        self._weight = WEIGHT if as_weights else None
         self._rows = rows
         self._keys = tuple(keys)
         self._calls = tuple(calls)
@@ -49,7 +53,7 @@ class RetractingAggregates:
 
     @property
     def stream(self) -> DataStream:
-        """The keys, the results, and with keys the row kind, which deletes a key without rows."""
+        """The keys and the results, with their weight, or if there are keys the row kind, which deletes a key."""
         names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
         summands = {each.argument: each.summand for each in self._retracted}
         arguments = self._arguments
@@ -57,22 +61,24 @@ class RetractingAggregates:
         if not names:
             changes = with_empty_row(changes, self._stream_of, _kind(changes), no_kind())
         changes = changes.with_columns(summands) if summands else changes
-        aggregated, kind = self._summed(changes, names)
-        aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))
-        columns = [
-            each.result(self._rows.columns).alias(name) for each, name in zip(self._retracted, results, strict=True)
-        ]
-        (kind_name,) = distinct([ROW_KIND], taken=(*names, *results))
-        selected = aggregated.select(*map(named, names), *columns, *([kind.alias(kind_name)] if names else []))
-        selected.name(label("select", (*names, *results)))
-        return with_changelog(selected, Changelog(keys=names, row_kind=kind_name if names else None))
-
-    def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
-        """Return counts and sums of the changes, and the column of the result's row kind."""
         kind = _kind(changes)
         sums = [column for call in self._retracted for column in call.sums(kind)]
-        aggregated = keyed_by(changes, keys).aggregate(number_of_rows(kind).alias(self._number), *sums)
-        return aggregated, kind_of_number(self._number)
+        name = label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names)
+        columns = (number_of_rows(kind).alias(self._number), *sums)
+        aggregated = aggregate(keyed_by(changes, names), name, columns, self._weight)
+        pairs = zip(self._retracted, results, strict=True)
+        selected = [*map(named, names), *(each.result(self._rows.columns).alias(name) for each, name in pairs)]
+        text = label("select", (*names, *results))
+        if self._weight is not None:
+            there = aggregated.where(named(self._number) > 0) if names else aggregated
+            return with_changelog(
+                there.select(*selected, named(self._weight)).name(text), Changelog(keys=names, weight=self._weight)
+            )
+        if not names:
+            return with_changelog(aggregated.select(*selected).name(text), Changelog(keys=()))
+        (kind_name,) = distinct([ROW_KIND], taken=(*names, *results))
+        kinds = kind_of_number(self._number).alias(kind_name)
+        return with_changelog(aggregated.select(*selected, kinds).name(text), Changelog(keys=names, row_kind=kind_name))
 
     @property
     def _arguments(self) -> DataStream:

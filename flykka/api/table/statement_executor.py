@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.program import one_of
+from flykka.api.streams.stream_type import ChangelogMode
 from flykka.api.streams.transformation import leading_to
-from flykka.api.table.changing_rows import upserts_of
+from flykka.api.table.changing_rows import changes_of, upserts_of
 from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
@@ -20,6 +22,7 @@ from flykka.client.start_settings import AUTO
 from flykka.errors import FlykkaError, ProgramError
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.connectors.console import CollectSink
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
     CreateTable,
@@ -56,8 +59,11 @@ class StatementExecutor:
         self.statements = Statements(environment)
         self._job_name: str | None = None
 
-    def create_temporary_view(self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None) -> None:
-        """Register a stream as a view; with a primary key its rows are upserts. Raises `ProgramError`."""
+    def create_temporary_view(
+        self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None, changelog_mode: str
+    ) -> None:
+        """Register a stream as a view; with a primary key its rows are changes. Raises `ProgramError`."""
+        mode = one_of(ChangelogMode, changelog_mode, "changelog mode")
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"the name of a view has only letters, digits and underscores, unlike {name!r}")
         if not isinstance(stream, DataStream):
@@ -73,8 +79,20 @@ class StatementExecutor:
                     if keys
                     else f"create_temporary_view({name!r}, ...): the primary key has no column"
                 )
-            stream = upserts_of(stream, keys)
+            stream = upserts_of(stream, keys) if mode is ChangelogMode.UPSERT else self._changes(name, stream, keys)
+        elif mode is not ChangelogMode.UPSERT:
+            raise ProgramError(
+                f"create_temporary_view({name!r}, ...): the changelog mode {str(mode)!r} needs a primary key"
+            )
         self.statements.catalog.add_view(name, stream)
+
+    def _changes(self, name: str, stream: DataStream, keys: tuple[str, ...]) -> DataStream:
+        if ROW_KIND not in stream.columns:
+            raise ProgramError(
+                f"create_temporary_view({name!r}, ...): the changelog mode 'all' needs a column {ROW_KIND}, but the"
+                f" columns of the stream are {', '.join(stream.columns)}"
+            )
+        return changes_of(stream, keys)
 
     def sql(self, query: str) -> DataStream:
         """Plan a query into the program, and return its stream. Raises `SqlError`."""
@@ -256,6 +274,7 @@ _OF_FLINK = {
     "state.checkpoints.dir": "checkpoint_dir",
     "state.savepoints.dir": "savepoint_dir",
     "execution.runtime-mode": "runtime_mode",
+    "table.exec.mini-batch.allow-latency": "sql_mini_batch_latency",
     "table.exec.state.ttl": "sql_state_ttl",
     "execution.savepoint.path": "from_savepoint",
 }

@@ -8,6 +8,7 @@ from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
+from flykka.api.streams import operators
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.stream_type import Changelog, StreamType
@@ -26,6 +27,7 @@ from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
+    from flykka.api.streams.keyed_stream import KeyedStream
     from flykka.api.table.join_condition import JoinCondition
     from flykka.spark_bridge.program.prototype import Column, DataFrame
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
@@ -297,6 +299,11 @@ def operator_of_index(
     prototype, made = try_on_prototype(name, code)
     emitted = flow.through(name, made, StreamType(prototype=prototype, event_time=None))
     return with_changelog(DataStream(emitted), changelog)
+
+
+def aggregate(keyed: KeyedStream, name: str, columns: Sequence[Column], weight: str | None) -> DataStream:
+    """Compute running aggregates of each key; with a column `weight`, as weighted rows."""
+    return DataStream(operators.aggregate(keyed.flow, name, tuple(columns), weight))
 
 
 def _attributes(node: PlanNode, rows: Rows) -> tuple[Expression, ...]:

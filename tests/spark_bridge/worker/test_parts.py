@@ -85,3 +85,18 @@ def test_a_wrapping_sum_keeps_its_lowest_bits() -> None:
 def test_an_overflowing_sum_of_one_batch_is_an_error() -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
         merged_part(PartFunction.SUM, pa.int64(), None, [2**63 - 1, 1])
+
+
+def test_parts_with_weights_are_emitted_before_and_after_a_batch() -> None:
+    rows = {POSITION: [1, 2], "__key_0": [1, 2], "part": [3, 4], "rows": [1, 1]}
+    state = pa.table({"part": pa.array([5, None], pa.int64()), "rows": pa.array([1, None], pa.int64())})
+    functions = {"part": PartFunction.SUM, "rows": PartFunction.SUM}
+
+    processed = MergeParts(functions=functions, weight="weight").process(KeyedBatch(pa.table(rows)), state)
+
+    assert processed.rows.to_pylist() == [
+        {"__key_0": 1, "part": 5, "rows": 1, "weight": -1},
+        {"__key_0": 1, "part": 8, "rows": 2, "weight": 1},
+        {"__key_0": 2, "part": 4, "rows": 1, "weight": 1},
+    ]
+    assert processed.state.num_rows == 2

@@ -274,6 +274,29 @@ def test_ordinary_queries_are_kept_up_to_date(
     check_remaining_rows(spark, env.set_parallelism(2), bids, tmp_path, queries)
 
 
+OF_ALL_CHANGES = {
+    "rows": "SELECT * FROM person WHERE city <> 'Oslo'",
+    "cities": "SELECT city, count(*) AS n FROM person GROUP BY city HAVING count(*) > 1",
+    "inhabitants": "SELECT p.bidder, n FROM person p JOIN (SELECT city, count(*) AS n FROM person GROUP BY city) c"
+    " ON c.city = p.city",
+    "most": "SELECT max(n) AS n FROM (SELECT city, count(*) AS n FROM person GROUP BY city)",
+    "first": "SELECT bidder, city FROM person ORDER BY city, bidder LIMIT 2",
+    "offers": "SELECT city, count(*) AS n FROM bid b JOIN person p ON b.bidder = p.bidder GROUP BY city",
+}
+
+
+def test_changes_with_all_values_of_the_old_rows_need_no_current_rows(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, people: DataFrame, tmp_path: Path
+) -> None:
+    changes = env.from_dataframe(people, partitions_per_batch=1)
+    env.create_temporary_view("person", changes, primary_key="bidder", changelog_mode="all")
+
+    plan = env.explain_sql(OF_ALL_CHANGES["inhabitants"])
+    check_remaining_rows(spark, env, bids, tmp_path, OF_ALL_CHANGES)
+
+    assert "changes by" not in plan
+
+
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.long)], ids=["ansi", "legacy"])
 def is_ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[bool]:
     spark.conf.set("spark.sql.ansi.enabled", str(request.param).lower())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.errors import SqlError
+from flykka.errors import ProgramError, SqlError
 from tests.flykka.api.table.queries import Queries
+from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark
 
@@ -67,3 +68,22 @@ def test_an_sql_error_is_one_readable_text(queries: Queries) -> None:
         "  FROM persons",
         "       ^",
     ]
+
+
+@pytest.mark.parametrize(
+    ("primary_key", "mode", "why"),
+    [
+        (None, "all", "the changelog mode 'all' needs a primary key"),
+        ("auction", "all", "needs a column row_kind, but the columns of the stream are auction"),
+        ("auction", "append", "changelog mode"),
+        ("id", "upsert", "the primary key has 'id', but the columns of the stream are auction"),
+        ((), "upsert", "the primary key has no column"),
+    ],
+)
+def test_an_invalid_key_or_changelog_mode_of_a_view_is_refused(
+    queries: Queries, primary_key: str | tuple[str, ...] | None, mode: str, why: str
+) -> None:
+    stream = bids(queries.spark, queries.program)
+
+    with pytest.raises(ProgramError, match=why):
+        queries.create_temporary_view("view", stream, primary_key=primary_key, changelog_mode=mode)

@@ -174,3 +174,11 @@ def test_unsupported_joins_are_refused_at_their_position(queries: Queries, query
 
     assert why in str(refused.value)
     assert (refused.value.line, refused.value.column) == (1, column)
+
+
+def test_versions_need_upserts_and_not_all_changes(queries: Queries) -> None:
+    kinds = bids(queries.spark, queries.program).select_expr("bidder", "price", "at", "channel AS row_kind")
+    queries.create_temporary_view("complete", kinds, primary_key="bidder", changelog_mode="all")
+
+    with pytest.raises(SqlError, match="cannot be rows with all their changes: register its view with the changelog"):
+        queries.sql(f"SELECT b.price, v.price AS was FROM bid b JOIN complete {AS_OF} b.at v ON b.bidder = v.bidder")

@@ -140,7 +140,7 @@ def test_the_rule_changes_neither_uid_nor_state(tables: Queries) -> None:
 
     assert (
         operators
-        == [("by_bidder.keyed-process(keyed-process(auction))", "upserts(1 keys of bigint, bigint, bigint)")] * 2
+        == [("by_bidder.incremental(keyed-process(auction))", "upserts(1 keys of bigint, bigint, bigint)")] * 2
     )
 
 
