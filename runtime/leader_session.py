@@ -24,7 +24,6 @@ class Gateway:
         self.leader_session_id = leader_session_id
 
     def tell(self, message: Message) -> None:
-        """Send `message` under the leader's session."""
         self.ref.tell(LeaderSessionMessage(leader_session_id=self.leader_session_id, message=message))
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ class Guardian(Actor):
 
 
 class SystemTermination(Termination):
-    """A future of the end of a system."""
+    """The termination of a system."""
 
     __slots__ = ("_system",)
 
@@ -99,7 +99,7 @@ class SystemTermination(Termination):
 class ActorSystem:
     """Actors under `/user`, with one clock, one dispatcher and one event stream. A process may have several systems.
 
-    A `with` block terminates the system at its end, and waits for that at most for the default ask timeout.
+    A `with` block terminates the system at its end, and waits at most the default ask timeout for the termination.
 
     Args:
         name: shown in logs, refs and traces.
@@ -269,8 +269,8 @@ class ActorSystem:
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
         """Spawn an actor under `parent` in a turn of `spawner`. Raises the errors of `spawn`.
 
-        The tree's lock is held, so that a kill of the spawner comes before or after all of it: an actor spawned by a
-        killed actor never lives, and a living actor is recorded.
+        The tree's lock is held throughout, so a kill of the spawner comes either before or after the spawning. So an
+        actor spawned by a killed actor never lives, and every living actor is recorded.
         """
         with self.cells.lock:
             if spawner.end_reason is not None:
@@ -278,8 +278,8 @@ class ActorSystem:
             try:
                 cell = self.admit(parent, props, name)
             except (InvalidActorNameError, SpawnRefusedError) as error:
-                # The result depends on other actors' lives at the time, so it is an input of the turn, which a replay
-                # repeats.
+                # The result depends on the lives of other actors at the time, so it is an input of the turn, which a
+                # replay repeats.
                 record_effect("refused", f"{parent.ref.path}/{name}", type(error).__name__, str(error))
                 raise
             record_effect("spawn", cell.ref, props.factory_name)
@@ -333,7 +333,6 @@ class ActorSystem:
         return received
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create the mailbox of a new cell at `path`."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def incarnation(self, path: str, following: int) -> int:
@@ -349,7 +348,7 @@ class ActorSystem:
         """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 
     def next_sequence(self) -> int:
-        """Return the next number in the order of turns, kills and dead letters."""
+        """Return the next sequence number of turns, kills and dead letters."""
         return next(self._sequences)
 
     def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """The watches of a cell, as watcher and as watched. A killed actor may notify twice; the second time is ignored."""
+    """The watches of a cell, as watcher and as watched. A killed actor may notify twice; the second notification is
+    ignored.
+    """
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 
@@ -45,7 +47,9 @@ class DeathWatch:
             self._living(ref).signal(Unwatch(watcher=self._cell.ref))
 
     def on_notification(self, ref: Ref, cause: int | None) -> None:
-        """Queue the end of `ref` after the messages that it sent before, if it is still watched."""
+        """Queue the notification of the end of `ref` after the messages that `ref` sent before, if `ref` is still
+        watched.
+        """
         if ref in self._watching:
             message = self._queued[ref] = self._watching.pop(ref)
             ended = Terminated(ref=ref) if message is None else message
@@ -72,7 +76,6 @@ class DeathWatch:
         self._watchers.pop(watcher, None)
 
     def announce(self) -> None:
-        """Notify the parent and every watcher that this cell has ended."""
         parent = self._cell.parent
         if parent is not None:
             self._notify(parent.ref)

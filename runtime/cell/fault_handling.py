@@ -34,7 +34,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class FaultHandling:
-    """Both sides of supervision for a cell: as the child that failed, and as the parent that decides."""
+    """Both roles of a cell in supervision: the child that fails, and the parent that decides."""
 
     __slots__ = (
         "_backoff",
@@ -51,7 +51,6 @@ class FaultHandling:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
-        """The alarm at the end of the delay before the new instance."""
         self._escalated: tuple[Cell, ...] = ()
         """The children whose failures were escalated. They are suspended until this cell's own parent has decided."""
         self._unstarted = False
@@ -62,7 +61,6 @@ class FaultHandling:
         """True once `pre_restart` has run, so that the instance is about to be replaced."""
         self._history: RestartHistory | None = None
         self.restarted = 0
-        """The number of times that the instance was replaced."""
         self.last_failure: tuple[int, SerializedThrowable] | None = None
         """The time (ms) and text of the last failure, for inspection."""
 
@@ -101,7 +99,7 @@ class FaultHandling:
             self.report(error)
 
     def resume(self) -> SerializedThrowable | None:
-        """Continue with the instance as it is. If none has started, create one, as Akka does."""
+        """Continue with the same instance. If no instance has started, create one, as Akka does."""
         if self._cell.state is not CellState.FAILED:
             return None
         if self._unstarted:
@@ -110,12 +108,12 @@ class FaultHandling:
         escalated, self._escalated = self._escalated, ()
         self._cell.state = CellState.RUNNING
         for child in escalated:
-            # The failure was originally this child's, and the child is still suspended.
+            # The failure originated in this child, and the child is still suspended.
             child.ref.signal(Resume())
         return None
 
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
-        """Drop the instance. A new instance is created when its children and the delay have ended."""
+        """Drop the instance. A new instance is created when all children have ended and the delay has passed."""
         cell = self._cell
         if cell.state not in (CellState.FAILED, CellState.RUNNING):
             return None
@@ -133,12 +131,10 @@ class FaultHandling:
         return self.finish_recreate()
 
     def on_backoff_ended(self) -> SerializedThrowable | None:
-        """Create the new instance after the delay."""
         self._backoff = None
         return self.finish_recreate()
 
     def cancel_backoff(self) -> None:
-        """Cancel the delay, because there will be no new instance."""
         if self._backoff is not None:
             self._backoff.cancel()
 
@@ -159,12 +155,11 @@ class FaultHandling:
         self._unstarted = False
         self.restarted += 1
         for child in survivors:
-            # As in Akka, the children that `pre_restart` kept are restarted with their parent.
+            # As in Akka, the children that `pre_restart` did not stop are restarted with their parent.
             child.ref.signal(Recreate())
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
-        """Fail the cell, because the instance could not be created or started."""
         self._unstarted = True
         error = ActorInitializationError(f"{self._cell.ref} could not start: {cause!r}")
         error.__cause__ = cause

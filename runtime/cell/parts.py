@@ -30,8 +30,7 @@ class LazyPart(Generic[T]):
     """A descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until
     then.
 
-    If a hundred thousand cells had all of their parts, Python's garbage collector would take more time than everything
-    else.
+    If a hundred thousand cells had all of their parts, Python's garbage collector would dominate the running time.
     """
 
     def __init__(self, make: Callable[[Cell], T]) -> None:
@@ -50,8 +49,6 @@ class LazyPart(Generic[T]):
 
 
 class SupportsClose(Protocol):
-    """An object with a `close` method."""
-
     def close(self) -> object: ...
 
 
@@ -79,7 +76,7 @@ class Resources:
             try:
                 resource = self._resources.pop()
             except IndexError:
-                return  # Another thread, which kills the actor at the same time, was faster.
+                return  # A kill on another thread has popped the resource.
             try:
                 resource.close()
             except BaseException:
@@ -87,14 +84,14 @@ class Resources:
 
 
 class SeededRandom:
-    """The random numbers and ids of an actor. A restart continues the sequence, another incarnation does not."""
+    """The random numbers and ids of an actor. A restart continues the sequence; another incarnation does not."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
     def __init__(self, seed: int, ref: Ref) -> None:
         self._identity = f"{seed}:{ref}"
         self._made_ids = 0
-        # Random itself hashes a text seed, in the same way in every process.
+        # Random hashes a text seed in the same way in every process.
         self.random = random.Random(self._identity)
 
     @classmethod
@@ -139,7 +136,6 @@ class Behaviours:
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:
-        """Push `behaviour`, replacing the current one if `discard_old`."""
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
@@ -178,7 +174,8 @@ class Stash:
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be sent twice from outside of actors. As tuples the two entries are distinct.
+            # The same message may be sent twice from outside of actors. Wrapped in tuples, the two entries are
+            # distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} message twice")
@@ -198,7 +195,6 @@ class Stash:
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
-        """Make all messages dead letters, because the actor has ended."""
         for entry in self._popped():
             self._cell.reject(Envelope.wrap(entry))
 
@@ -207,7 +203,7 @@ class Stash:
             try:
                 yield self._entries.popleft()
             except IndexError:
-                return  # Another thread, which kills the actor at the same time, was faster.
+                return  # A kill on another thread has popped the entry.
 
 
 def _name(entry: TellEntry | Envelope) -> str:

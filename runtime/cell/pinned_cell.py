@@ -50,5 +50,5 @@ class PinnedCell(Cell, PykkaThreadingActor):
             run_contained(self)
 
     def on_stop(self) -> None:
-        """Wake the loop, so that it sees the cell's end."""
+        """Wake the loop, so that the loop sees the cell's end."""
         self.actor_inbox.put(_ENDED)

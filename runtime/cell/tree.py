@@ -38,7 +38,8 @@ class Tree:
         return root
 
     def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
-        """Add a new cell under `parent`, not started yet. `is_sure` is set if a replay knows that it was admitted.
+        """Add a new cell under `parent`, not started yet. `is_sure` is set if a replay knows that the cell was
+        admitted.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -64,7 +65,7 @@ class Tree:
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
-        """Free the path for the next actor before this one has ended. For a replay, which sees that end later."""
+        """Free the path for the next actor before this actor has ended. For a replay, which sees that end later."""
         assert cell.parent is not None
         self._displaced[cell.ref] = cell
         cell.parent.children.remove(cell)
@@ -88,7 +89,7 @@ class Tree:
             return True
 
     def mark_killed(self, ref: Ref) -> list[Cell]:
-        """Mark a living cell and everything below it as killed, parents first. The caller releases them."""
+        """Mark a living cell and its descendants as killed, parents first. The caller releases them."""
         with self.lock:
             cell = self.find_incarnation(ref)
             return [] if cell is None else self._mark_killed(cell)
@@ -99,7 +100,9 @@ class Tree:
             return list(self._cells.values())
 
     def living_paths(self) -> list[str]:
-        """Return the sorted paths of all living actors except the guardians, or of the guardians if no other lives."""
+        """Return the sorted paths of all living actors without the guardians, or of the guardians if no other actor
+        lives.
+        """
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 

@@ -32,7 +32,6 @@ Stack = Sequence[traceback.FrameSummary]
 
 
 def stacks() -> dict[int, Stack]:
-    """Return the stacks of the newest hundred threads of this process, by thread id."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

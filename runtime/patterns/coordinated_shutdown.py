@@ -37,7 +37,7 @@ Task = Callable[[], object]
 logger = logging.getLogger("flykka.runtime")
 
 _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
-"""The living systems, with the process that created them: a fork has none of their threads."""
+"""The living systems, with the id of the process that created them: a forked process has none of their threads."""
 
 
 class ShutdownReason(StrEnum):
@@ -63,7 +63,9 @@ ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""The longest time for which the interpreter's exit waits for the actors: a blocking actor would delay it forever."""
+"""The maximum time in ms for which the interpreter's exit waits for the actors: a blocking actor would delay it
+forever.
+"""
 
 
 _PHASES = (
@@ -87,7 +89,7 @@ class CoordinatedShutdown:
         """The phases that have not started yet. None before the shutdown."""
         self._pending: dict[_ShutdownTask, None] = {}
         self.reason: str | None = None
-        """The reason of the shutdown, or None before it."""
+        """None before the shutdown."""
 
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
         """Run `task` in `phase`, by default for at most 5 seconds. Returns a function that removes the task.

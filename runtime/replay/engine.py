@@ -104,12 +104,14 @@ class ReplayEngine:
         self.position = 0
         """The sequence number of the last replayed record, 0 at the start."""
         self.turns = 0
-        """The number of turns so far, of which `compared` were replayed."""
+        """The number of recorded turns up to `position`, of which `compared` were replayed."""
         self.compared = 0
         self.asides = 0
-        """The number of possible changes of actors outside their turns, by a kill or a coroutine that has continued."""
+        """The number of changes of actors that may have happened outside their turns, by a kill or a coroutine that has
+        continued.
+        """
         self.has_replayed = False
-        """True if a replayed turn was that of an actor other than the guardians, which every system has."""
+        """True if a turn was replayed of an actor other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
         """The reasons why actors are not replayed, by path."""
         self._modules = tuple(modules)
@@ -175,10 +177,6 @@ class ReplayEngine:
         return None
 
     def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
-        """Return the error for a record that is valid by itself but cannot follow the earlier records.
-
-        `error` is what the kernel raised when the record was replayed.
-        """
         description = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
@@ -247,7 +245,7 @@ class ReplayEngine:
             return cell
         cell = system.cells.find(ref.path)
         if cell is not None:
-            # The previous actor has ended, and only its notification has not arrived yet.
+            # The previous actor has ended, but its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
         if props is not None and self._is_replayed(ref):
@@ -281,7 +279,7 @@ class TurnReplayer:
         self._system = system
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
-        """The turns that are waiting coroutines, by number."""
+        """The turns that are waiting coroutines, by sequence number."""
         self._ended_turns: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
@@ -434,7 +432,7 @@ def _begun(guardian: Cell | None) -> Cell | None:
 
 
 class _StateReader:
-    """Reads the Props of an actor, and its state when its cell and those of its children exist."""
+    """Reads the Props of an actor, and its state once its cell and those of its children exist."""
 
     def __init__(self, state: bytes, resolver: PropsResolver, system: ReplaySystem) -> None:
         self.graph = GraphReader(state, resolver, system.resolve, self._outside)

@@ -274,7 +274,6 @@ class PropsResolver:
             raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {error}") from None
 
     def given(self, ref: Ref) -> Props | None:
-        """Return the Props that the caller has passed for an actor."""
         return self._actors.get(ref.path)
 
     def checked(self, props: object) -> Props:
@@ -285,14 +284,13 @@ class PropsResolver:
         return props
 
     def check_factory(self, factory: object) -> None:
-        """Raise `UnresolvedPropsError` unless this factory creates an actor."""
         is_actor = isinstance(factory, type) and issubclass(factory, Actor)
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function annotated to return one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """Return the object that the caller has passed as stand-in for objects of a class, if any."""
+        """Return the stand-in that the caller has passed for objects of this class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:

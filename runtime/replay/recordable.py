@@ -51,7 +51,6 @@ _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "li
 
 
 def is_own(module: str) -> bool:
-    """Return True if this is a module of flykka that a trace may name."""
     return any(_is_within(module, each) for each in _OWN) and not any(
         _is_within(module, each) for each in _REACHING_OUTSIDE
     )

@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Effect)
 
 
 class TurnInputs:
-    """Provides a turn with the inputs of its record: numbers and results, in the order in which it requests them."""
+    """Provides a turn with the inputs of its record: numbers and results, in the order of its requests."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -39,7 +39,6 @@ class TurnInputs:
         return None
 
     def directs(self) -> bool:
-        """Return True if the turn decides about a child."""
         return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
@@ -56,13 +55,12 @@ class TurnInputs:
         return self._outcomes[place] if place < len(self._outcomes) else None
 
     def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome that directly follows the turn's effects so far. None if another effect precedes it."""
+        """Return the outcome that directly follows the `performed` effects. None if another effect precedes it."""
         effects = self.turn.effects
         following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
-        """Return the incarnation that was spawned at `path`, or None."""
         spawned = (each.ref for each in self._all(Spawn))
         return next((ref.incarnation for ref in spawned if ref.path == path), None)
 
@@ -99,7 +97,7 @@ class ReplayedTurn(Recorder):
         """The effects of the turn. None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
         self.ended: list[tuple[int, list[EffectTuple], SerializedThrowable | None]] = []
-        """The coroutines of earlier turns that have ended meanwhile."""
+        """The coroutines of earlier turns that have ended meanwhile, by sequence number."""
         self._recorded: Turn | None = None
         self._inputs: TurnInputs | None = None
         self._suspended: dict[int, TurnInputs] = {}
@@ -115,7 +113,7 @@ class ReplayedTurn(Recorder):
             self._suspended[inputs.turn.sequence] = inputs
 
     def take_ended(self) -> list[tuple[int, list[EffectTuple], SerializedThrowable | None]]:
-        """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
+        """Return the coroutines of earlier turns that have ended since the last call, by sequence number."""
         ended, self.ended = self.ended, []
         return ended
 

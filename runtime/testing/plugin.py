@@ -25,7 +25,6 @@ _STRAGGLERS = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the ini file."""
     parser.addini(
         "flykka_end_timeout",
         "seconds that the actors and the threads of a test have to end after it",

@@ -22,7 +22,6 @@ class ExpectedFailure:
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
-        """The matching failures so far."""
         self._error = error
         self._match = match
         self._path = path

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""The number of doublings after which every limit is reached. More would only make the numbers larger."""
+"""The number of doublings after which every limit is reached."""
 
 
 @trace_tag("backoff.delays")
@@ -20,8 +20,8 @@ _MAX_DOUBLINGS = 62
 class Backoff:
     """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each plus a random part.
 
-    The random part, which prevents that many actors retry at the same time, is drawn from the actor's `random`, so that
-    it is reproducible with the seed. As in Akka it is also added to the limit.
+    The random part keeps many actors from retrying at the same time. It is drawn from the actor's `random`, so it is
+    reproducible with the seed. As in Akka it is also added to the limit.
 
     Args:
         min_backoff: the first delay.

@@ -22,11 +22,10 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""The fields that are left out: the recipient's path already names the job, and the turn has its own time."""
+"""Fields that are omitted: the recipient's path already names the job, and the turn has its own time."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
-    """Return the message without the leader session under which it was sent."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
@@ -134,7 +133,7 @@ def _shorten(text: str, length: int = _TEXT_LENGTH) -> str:
 
 
 def effects_text(record: Record) -> str:
-    """Return the effects of a record in short. Fields of a message are shown where it is handled."""
+    """Return the effects of a record in short. The fields of a message are shown where the message is handled."""
     match record:
         case Turn(effects=performed):
             return "; ".join(map(effect_text, performed))
@@ -163,7 +162,6 @@ def effect_text(effect: Effect) -> str:
 
 
 def effect_line(effect: Effect) -> str:
-    """Describe an effect with the fields of its message."""
     match effect:
         case effects.Send(target=target, message=message):
             return f"{_verb(effect)}  {target.path} <- {message_text(message)}"

@@ -2,8 +2,8 @@
 
 A fork itself runs the turns of the replayed actors. Three inputs come from the record as long as they fit: messages
 from outside of all turns (and from boundaries before the fork), outcomes of blocking work, and the turns of each actor
-that is not replayed. A message that does not fit gets no reply, which is reported. For blocking work that was not
-recorded, the caller's function returns the result.
+that is not replayed. A message that does not fit gets no reply, and the fork's result reports it. For blocking work
+that was not recorded, the caller's function returns the result.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class ForkEnvironment:
         self._upcoming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
-        """Start stand-ins for the actors that are not replayed."""
         for cell in cells:
             if cell.props is BOUNDARY and cell.state is CellState.STARTING:
                 actor = cell.make_instance()
@@ -92,7 +91,7 @@ class ForkEnvironment:
             self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule the messages from outside, and those that the stand-ins send to themselves."""
+        """Schedule the messages from outside, and the messages that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
         self._upcoming = deque(self.recorded.from_outside)
@@ -107,7 +106,6 @@ class ForkEnvironment:
             self._system.clock.schedule(self._system.clock.now_ms() + late_ms, call)
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Create a stand-in for an actor that is not replayed. Called in its first turn."""
         stand_in = self._stand_in(actor)
         stand_in.create()
         stand_in.schedule_own()
@@ -166,7 +164,7 @@ class ForkEnvironment:
 
     @property
     def expects_more(self) -> bool:
-        """True if a recorded input from outside is still to come."""
+        """True if more recorded input from outside will arrive."""
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
@@ -234,13 +232,11 @@ def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
 
 
 def deliver_nothing(*, first: bool = False) -> None:
-    """Send no message."""
+    """Discard the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An action at the time at which turn `sequence` would start."""
-
     sequence: int
     call: Callable[[], object]
 
@@ -252,7 +248,7 @@ class RecordedSchedule:
     """Chooses the ready actor whose next recorded turn was the earliest.
 
     The position of an actor in the record is derived from the messages that it handles. A message that was not recorded
-    does not change it.
+    does not change the position.
 
     Args:
         turns: the recorded turns of each actor, in order.
@@ -297,7 +293,7 @@ FromOutside = Turn | Killed | Spawned
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work started in the turn of `heard`."""
+    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the turn of `heard` had started the work."""
 
     work: object
     heard: object
@@ -345,7 +341,7 @@ class RecordedEvents:
         return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
-        """Return the actor that killed this actor, or one above it, in a turn. None if it was killed from outside."""
+        """Return the actor that killed this actor, or an ancestor of it, in a turn. None after a kill from outside."""
         path = ref.path
         while path not in (USER, ROOT):
             if path in self._killers:
@@ -409,7 +405,7 @@ def _is_shutdown(record: Record) -> bool:
 
 
 class RecordedStandIn:
-    """Replays the recorded turns of one boundary actor of a fork, for as long as they fit.
+    """Repeats the recorded turns of one boundary actor of a fork, for as long as they fit.
 
     The turns fit while the actor receives the recorded messages, in any order, because in a fork messages of several
     senders may arrive in a different order. A message to itself is delivered after all messages that preceded it in the
@@ -430,7 +426,7 @@ class RecordedStandIn:
         self._own: deque[Turn] = deque()
         self._due: deque[tuple[Message, Turn]] = deque()
         self._last_handled = (0, 0)
-        """The times at which the last message was handled, in the fork and in the recording."""
+        """The times in ms at which the last message was handled, in the fork and in the recording."""
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
         self._answered_types = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
@@ -444,7 +440,7 @@ class RecordedStandIn:
             self._play(self._create)
 
     def schedule_own(self) -> None:
-        """Schedule the next message of the actor to itself at its time."""
+        """Schedule the actor's next message to itself at its time."""
         if not self._own or self._due:
             return
         following = self._own[0]
@@ -459,7 +455,7 @@ class RecordedStandIn:
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
 
     def _own_message(self, turn: Turn) -> Message:
-        """Return the message to itself. If it cannot be read, the actor's recorded effects are still known."""
+        """Return the actor's message to itself. Even if it cannot be read, the recorded effects are known."""
         try:
             return with_live_refs(turn.message, self._context.system.resolve)
         except UnknownTypeError:

@@ -98,5 +98,4 @@ class Breakpoint:
 
 
 def _in_path_form(class_name: str) -> str:
-    """Convert `CheckpointCoordinator` to the form used in paths: `checkpoint-coordinator`."""
     return _WORD_BEGINS.sub("-", class_name).lower()

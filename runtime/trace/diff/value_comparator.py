@@ -93,7 +93,6 @@ class ValueComparator:
             yield FieldDifference(path, left, right)
 
     def ignores(self, name: str) -> bool:
-        """Return True if fields of this name are ignored."""
         is_ignored = self._is_ignored.get(name)
         if is_ignored is None:
             is_ignored = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
@@ -115,7 +114,7 @@ class ValueComparator:
     def _same_text(self, left: str, right: str) -> bool:
         if not self._renames:
             return left == right
-        # Pairs of ids are never removed, so a result for two texts stays valid.
+        # Pairs of ids are never removed, so the result for two texts stays valid.
         is_same = self._same.get((left, right))
         if is_same is None:
             if len(self._same) > _KEPT:
@@ -147,9 +146,9 @@ def same(recorded: object, now: object) -> bool:
         return True
     if isinstance(recorded, Undecoded):
         form = _form(now)
-        # The value could not be written when it was recorded, and cannot be written now.
+        # The value could not be encoded when it was recorded, and cannot be encoded now.
         return isinstance(now, Value) and (form or b"") == recorded.data
-    # A value that does not equal itself, such as NaN, still has bytes.
+    # A value that does not equal itself, such as NaN, is compared by its bytes.
     form = _form(recorded)
     return form is not None and form == _form(now)
 

@@ -1,8 +1,8 @@
 """Reads trace files, with their headers, up to the first incomplete frame.
 
-The content after such a frame cannot be trusted. A file that was truncated, for example because its process was killed,
-ends within a frame whose beginning is valid. A damaged file has an invalid frame. If a frame's length reaches beyond
-the end of the file, its content shows which of the two it is, because the length itself may be damaged.
+The content after such a frame cannot be trusted. A truncated file, for example of a killed process, ends within a frame
+whose beginning is valid. A damaged file has an invalid frame. If a frame's length exceeds the rest of the file, its
+content shows which of the two cases it is, because the length itself may be damaged.
 
 A trace is read record by record, with few of them in memory, because there may be millions.
 """
@@ -51,8 +51,6 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A complete frame."""
-
     offset: int
     payload: bytes
 
@@ -89,7 +87,7 @@ def _is_beginning(content: bytes) -> bool:
     """Return True if this may be the beginning of a frame's content: valid, and incomplete."""
     if content[:1] and content[0] in _COMPRESSED:
         return _is_beginning_of_stream(content[1:])
-    # The other kinds are one msgpack object each, and so is the whole header.
+    # Other kinds of frames, and the header, consist of one msgpack object.
     unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
     unpacker.feed(content[1:] if content[:1] and content[0] <= layout.SNAPSHOTS else content)
     try:
@@ -211,7 +209,6 @@ def _begins_as_one(path: Path) -> bool:
 
 
 def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
-    """Return an optional field. Raises `TypeError` if it has another type."""
     value = fields.get(name)
     if value is None or type(value) is kind:
         return value
@@ -233,7 +230,7 @@ def _redacted(fields: dict[str, Any]) -> frozenset[str]:
 
 
 def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
-    """Return a map of whole numbers, of which the `optional` may be None."""
+    """Return a map to numbers, of which only the `optional` may be None."""
     numbers: dict[str, Any] | None = _of(dict, name, fields)
     for key, number in (numbers or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""The unwritten bytes above which a thread that adds a chunk also writes, so that a slow disk cannot fill memory."""
+"""The number of unwritten bytes above which a thread that adds a chunk also writes, so that a slow disk cannot fill
+memory.
+"""
 
 _END_BYTES = 256
-"""The number of bytes reserved for the end mark."""
 
 
 class BlockWriter:
@@ -44,7 +45,6 @@ class BlockWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """The number of bytes that are packed and not written yet."""
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:

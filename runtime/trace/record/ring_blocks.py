@@ -1,10 +1,10 @@
 """The last records of a run in memory, packed and compressed, with the snapshots that a replay needs to start there.
 
 Records are grouped in generations by sequence numbers, each as large as the ring's limit. The current generation and
-the previous one are retained, so that there are always enough. A snapshot of each actor is taken at its first turn in a
-generation, before the turn does anything: this is its state at the start of the generation, because it has had no turn
-since then. A ring starts with a generation, and with the snapshots of all actors that have turns in it; other actors
-are only named.
+the previous one are retained, so that there are always enough records. A snapshot of each actor is taken at its first
+turn in a generation, before the turn does anything: this is its state at the start of the generation, because it has
+had no turn since then. A ring starts with a generation, and with the snapshots of all actors that have turns in it;
+other actors are only named.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS_PER_FRAME = 256
 _FRAME_BYTES = 1024 * 1024
-"""The bytes of snapshots after which a frame is full, however few they are."""
+"""The bytes of snapshots after which a frame is full, however few the snapshots are."""
 
 Row = tuple[Any, ...]
 
 
 @dataclass
 class _Generation:
-    """A generation. `snapshots` has for each ref the turn that spawned an unstarted actor, and the row to write."""
+    """A generation. `snapshots` maps each ref to the turn that spawned an unstarted actor, and to the row to write."""
 
     chunks: deque[bytes] = field(default_factory=deque)
     blocks: list[bytes] = field(default_factory=list)
@@ -62,7 +62,6 @@ class RingBlocks:
         self._system: ActorSystem | None = None
         self.waiting_bytes = 0
         self.ended = False
-        """True if nothing more is retained."""
 
     def open(self, system: str, seed: int) -> None:
         """Start recording. Raises `OSError` if the file cannot be written, now rather than at the end.
@@ -112,7 +111,6 @@ class RingBlocks:
                 generation.blocks += layout.blocks(chunks)
 
     def close(self) -> None:
-        """Write the file, if the system has started."""
         if self._origin is not None and not self.ended:
             self.ended = True
             self.write(self._path)
@@ -143,7 +141,7 @@ class RingBlocks:
         return generation
 
     def _retained(self) -> list[int]:
-        # A delayed thread may just have requested an older one.
+        # A delayed thread may just have requested an older generation.
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
     def _spawned_at(self, cell: Cell) -> int:
