@@ -67,7 +67,6 @@ class WireSchema:
         self._encoders: dict[type, Encode] = {}
 
     def encode(self, value: object) -> object:
-        """Return the wire form of `value`. Raises `SchemaMismatch`."""
         kind = type(value)
         if kind in self.plain:
             return value
@@ -77,7 +76,6 @@ class WireSchema:
         return encode(value)
 
     def decode(self, wire: object, resolve: Resolve) -> object:
-        """Return the value of `wire`. Raises `SchemaMismatch`."""
         kind = type(wire)
         if kind in self.plain:
             return wire
@@ -100,7 +98,6 @@ class FieldSchema(NamedTuple):
     read: Callable[[Value], object]
     schema: WireSchema
     required: bool
-    """True if the field has no default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,6 @@ class ClassSchema:
     fields: tuple[FieldSchema, ...]
 
     def to_wire(self, value: Value) -> dict[str, object]:
-        """Return the map of `value`. Raises `SchemaMismatch`."""
         wire: dict[str, object] = {TAG_KEY: self.cls.wire_tag}
         name = ""
         try:

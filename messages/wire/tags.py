@@ -59,7 +59,6 @@ def enter(tag: str, declared: Declared) -> None:
 
 
 def registered() -> dict[str, Declared]:
-    """Return all declared classes and functions, sorted by tag."""
     return dict(sorted(_registry.items()))
 
 
