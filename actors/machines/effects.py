@@ -25,7 +25,6 @@ class Role(StrEnum):
     JOB_MASTER = "JobMaster"
     RESOURCE_MANAGER = "ResourceManager"
     SENDER = "sender"
-    """The sender of the current message."""
     TASK_MANAGER = "TaskManager"
 
 

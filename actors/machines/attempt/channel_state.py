@@ -50,7 +50,7 @@ class ChannelStateWriter:
         self._book = book
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """Start to collect the in-flight batches of a checkpoint, which is acknowledged together with them."""
+        """Start to collect the in-flight batches of a checkpoint. They are acknowledged with the checkpoint."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
@@ -91,7 +91,6 @@ class ChannelStateWriter:
         return self.release(checkpoint)
 
     def release(self, checkpoint: Checkpoint | None) -> list[TaskEffect]:
-        """Release the batches that are held for a checkpoint."""
         if checkpoint is None or checkpoint.overtaken is None or not checkpoint.overtaken.is_held:
             return []
         checkpoint.overtaken.is_held = False
@@ -219,7 +218,9 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """Return the recovered batches of the inputs. A folder shared by several subtasks may have no rows for this one."""
+    """Return the recovered batches of the inputs. A folder shared by several subtasks may have no rows for this
+    subtask.
+    """
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

@@ -32,10 +32,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 INTERVAL_MS = 30_000
 TIMEOUT_MS = 180_000
-"""The default cancellation timeout, as in Flink, if the cluster configures none."""
+"""The default cancellation timeout in ms, as in Flink, if the cluster configures none."""
 
 S = ExecutionState
-# These are read several times in every turn of a Task, and looking up an Enum member is slow.
+# Constants, because they are read several times in every turn of a Task and looking up an Enum member is slow.
 _RUNNING = S.RUNNING
 
 
@@ -118,7 +118,7 @@ class AttemptState:
         return self.cancellation.on_due(self._now)
 
     def on_monotony_violated(self, vertex: str, violated: MonotonyViolated | None) -> list[TaskEffect]:
-        """Log that event times which should ascend have gone back, or fail the attempt, as the job specifies."""
+        """Log that event times which should ascend have gone backwards, or fail the attempt, as the job specifies."""
         if violated is None:
             return []
         text = f"{vertex}: {violated}"
@@ -156,7 +156,8 @@ class AttemptState:
     def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
         """End the attempt, because its bridge has died. If the attempt was closing anyway, the chain counts as closed.
 
-        An attempt that should retain its results fails, because results that the bridge had not handed over are lost.
+        An attempt that should retain its results fails, because results that the bridge had not yet transferred are
+        lost.
         """
         if self._end is None or (keeps_results and self.is_finishing):
             self._end = _End(state=S.FAILED, failure=failure)
@@ -209,7 +210,6 @@ class TaskCancellation:
             self.timeout_ms = job.timeout_ms
 
     def start_watchdog(self, now: int) -> list[TaskEffect]:
-        """Start the timer of the watchdog, unless it is running."""
         if self._begun_ms is not None:
             return []
         self._begun_ms = now

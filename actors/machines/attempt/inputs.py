@@ -61,7 +61,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
 COALESCED_BYTES = 16 * 1024**2
-"""The size up to which waiting batches are processed by one stage, and so by one Spark job."""
+"""The size in bytes up to which waiting batches are processed by one stage, and so by one Spark job."""
 COALESCED_BATCHES = 32
 """The maximum number of batches in one stage, because Spark plans their union."""
 
@@ -92,8 +92,6 @@ class WatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedEvent:
-    """An event that the task forwards without a stage."""
-
     event: WatermarkStatus | LatencyMarker
 
 
@@ -172,7 +170,7 @@ class TaskInputs:
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()
-        # Elements of checkpoints need no room for a stage; all other elements wait for it.
+        # Elements of checkpoints do not wait for room for a stage; all other elements do.
         self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -204,23 +202,19 @@ class TaskInputs:
         return self.gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
-        """Request every subpartition. The recovered batches are read first."""
         self._recovered.extend(recovered)
         return self._effects(self.gate.request_partitions())
 
     def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
-        """Apply the buffers that the TaskManager has redistributed."""
         return self._effects(self.gate.resize(buffers.floating))
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
-        """Fail the channels whose requests were still unanswered when the TaskManager ended."""
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
         return self._effects(self.gate.on_buffer(response))
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
-        """Handle a producer's message that carries no element, or a request that is due again."""
         match event:
             case BacklogAnnouncement():
                 return self._effects(self.gate.on_backlog(event))

@@ -47,7 +47,7 @@ class OperatorEventDispatcher:
         self._timers = timers
         self._waiting: list[bytes] = []
         self._results: dict[str, AggregateResult] = {}
-        # The checkpoint whose barrier was sent last.
+        # The last checkpoint whose barrier was sent.
         self._checkpoint_id = descriptor.restored_checkpoint_id or 0
         self._is_ended = False
 
@@ -56,7 +56,6 @@ class OperatorEventDispatcher:
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        """Queue the events or results that the JobMaster has sent for the function."""
         match message:
             case OperatorEvents(events=events):
                 if not self._is_ended:
@@ -87,7 +86,7 @@ class OperatorEventDispatcher:
         return results
 
     def on_stage_ended(self, stage: Stage) -> list[TaskEffect]:
-        """Forward the events that the functions of a stage have sent."""
+        """Send the JobMaster the events that the functions of a stage have sent."""
         sends: list[TaskEffect] = [
             Tell(
                 to=Role.JOB_MASTER,
@@ -100,6 +99,5 @@ class OperatorEventDispatcher:
         return sends
 
     def end(self) -> None:
-        """Drop all events, because after the end of data the function emits nothing more."""
         self._waiting.clear()
         self._is_ended = True

@@ -44,7 +44,7 @@ class TaskOutputs:
             for number, descriptor in enumerate(descriptors)
         }
         self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
-        # The last barrier, and the outputs and subpartitions in which it waits and may time out.
+        # The id of the last barrier, and the outputs and subpartitions in which it waits and may time out.
         self._barrier_id = -1
         self._holding_barrier: dict[tuple[int, int], None] = {}
 
@@ -83,7 +83,6 @@ class TaskOutputs:
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """Serve a consumer that requests a subpartition, gives credit or cancels its request."""
         output = self._output_of.get(event.partition_id)
         if output is None:
             return [_not_here(event)]
@@ -104,11 +103,10 @@ class TaskOutputs:
 
     @property
     def buffers_in_use(self) -> int:
-        """The number of batches that have not been sent."""
         return sum(partition.queued_batches for partition in self._by_output.values())
 
     def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
-        """Return an error if a batch is for an output or a subpartition that does not exist: its rows would be lost."""
+        """Return an error if a batch is for a missing output or subpartition: its rows would be lost."""
         for each in outputs:
             partition = self._by_output.get(each.output)
             number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)

@@ -59,8 +59,9 @@ class ReadLimit:
 
     Like Spark's ReadLimit, but adapted at run time, as Flink's BufferDebloater sizes buffers: a batch contains the
     waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier after the batch waits
-    no longer. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each
-    file is opened. A split without a size is read as a batch of its own, as is a split that costs more than the limit.
+    no longer than that. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES`
+    because each file is opened. A split without a size is read as a batch of its own, as is a split that costs more
+    than the limit.
 
     The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises the
     limit to the cost that its stage would have read in this time, at most `GROWTH` times the old limit. A batch, full
@@ -97,7 +98,6 @@ class ReadLimit:
         return count
 
     def learn(self, cost: int, duration_ms: int) -> None:
-        """Adapt the limit to the duration of a stage that has read splits of this cost."""
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
         if cost <= SMALL and not is_cold:
@@ -117,10 +117,10 @@ class ReadLimit:
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """The minimum number of splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
 MAX_PAUSE_MS = 500
-"""The longest pause of a source with few splits. Otherwise a pause is as long as a stage, which can take many seconds.
+"""The longest pause in ms of a source with few splits. Otherwise a pause is as long as a stage, which can take many
+seconds.
 """
 _STATE = "SourceReaderState"
-"""The name of the state in Flink's SourceOperator."""
 
 SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | AlignWatermark | WatermarkReportDue
 """Messages that only the Task of a source handles."""
@@ -137,7 +137,7 @@ class SplitReader:
     __slots__ = ("_ahead", "_empty_state", "_has_all", "_requested", "_typical_cost", "_unread", "limit", "operator_id")
 
     def __init__(self, operator_id: OperatorId, ahead: int) -> None:
-        """`ahead` is the minimum number of splits that are held or requested until there are no more."""
+        """`ahead` is the minimum number of splits that are held or requested while the source has more."""
         self.operator_id = operator_id
         self.limit = ReadLimit()
         self._ahead = ahead
@@ -246,7 +246,7 @@ class AlignedReading:
         return self._stages.event_time.watermark_ms > self._max_watermark_ms
 
     def start(self) -> list[TaskEffect]:
-        """Report at once, because the group waits for this source."""
+        """Report the watermark at once, because the group waits for this source."""
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
@@ -406,8 +406,8 @@ class WatermarksWithIdleness:
     A task that reads nothing for its timeout must not hold its consumers back. Either it becomes idle (Flink's
     WatermarksWithIdleness), or, with a quiet period, its event time advances with the clock from the watermark of the
     last rows. `watermarks` decides what each partition of a source contributes. One timer runs while the task is
-    active; if something was read meanwhile, it is started again for the remaining time. An idle task has no timer and
-    becomes active with the next rows.
+    active; if rows were read meanwhile, the timer is started again for the remaining time. An idle task has no timer
+    and becomes active with the next rows.
     """
 
     __slots__ = ("_event_time", "_first_check_ms", "_is_ended", "_stages", "is_idle")
@@ -429,7 +429,7 @@ class WatermarksWithIdleness:
         return self._start_timer()
 
     def read(self) -> list[TaskEffect]:
-        """Record that something was read. An idle task reports itself active before it sends the rows."""
+        """Record that rows were read. An idle task reports itself active before it sends the rows."""
         if self._event_time.makes_watermarks:
             self._event_time.generator.on_read(self._event_time.silence_clock_ms)
         if not self.is_idle:

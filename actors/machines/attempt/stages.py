@@ -44,7 +44,7 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 STAGES_IN_FLIGHT = 2
-"""With two stages, Spark plans one while it runs the other. A third would only need more memory."""
+"""With two stages, Spark plans one stage while it runs the other. A third would only need more memory."""
 
 Follower = Event | SilenceChecked
 
@@ -58,8 +58,8 @@ class Stage:
     snapshot of `checkpoint`. `watermark_ms` is the watermark of the inputs at that snapshot. `fired_ms` is set if
     windows and timers up to this watermark fire with the checkpoint; it is sent to the outputs before the barrier.
 
-    Set when the stage ends: `violated` tells that event time went backwards in the rows (None: it did not). `overtaken`
-    are the batches that the barrier has overtaken, and `watermark` is the watermark state of the task at the barrier.
+    Set when the stage ends: `violated` if event time went backwards in the rows (otherwise None), `overtaken` with the
+    batches that the barrier has overtaken, and `watermark` with the watermark state of the task at the barrier.
     """
 
     command: StageCommand
@@ -107,7 +107,6 @@ class StageLine:
 
     @property
     def stages(self) -> list[Stage]:
-        """The stages in flight, the oldest first."""
         return [each for each in self._line if isinstance(each, Stage)]
 
     @property
@@ -129,7 +128,9 @@ class StageLine:
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
-        """Return the commands that may begin: any of the first stage, and of later stages those without state."""
+        """Return the commands that may begin: any command of the first stage, and commands without state of later
+        stages.
+        """
         commands: list[StageCommand] = []
         for place, stage in enumerate(islice(self.stages, self.limit) if self.in_flight else ()):
             sees_no_state = isinstance(stage.next, ReadSplits | ProcessBatch)
@@ -151,7 +152,6 @@ class StageLine:
         return True
 
     def pop_ended(self) -> Stage | None:
-        """Remove and return the first stage in the queue, if it has ended."""
         first = self._line[0] if self._line else None
         if not isinstance(first, Stage) or not first.has_ended:
             return None
@@ -203,7 +203,6 @@ class Stages:
 
     @property
     def is_reading(self) -> bool:
-        """True if a stage in flight reads splits or a batch."""
         return any(stage.reads_rows for stage in self.line.stages)
 
     def on_tick(self, now: int) -> None:
@@ -230,7 +229,6 @@ class Stages:
         return self.begin_work()
 
     def begin_work(self) -> list[TaskEffect]:
-        """Begin all work that does not wait for an earlier stage."""
         return [Tell(to=Role.BRIDGE, message=command) for command in self.line.begin_work(self.meter.now_ms)]
 
     def emit_after(self, follower: Follower) -> list[TaskEffect]:
@@ -362,7 +360,7 @@ class Activity(Enum):
     IDLE = "idle"
 
 
-# The members are read for every event, and looking up an Enum member is slow.
+# Constants, because the members are read for every event and looking up an Enum member is slow.
 _BUSY = Activity.BUSY
 _IDLE = Activity.IDLE
 
@@ -434,7 +432,6 @@ class TaskMeter:
                 pass
 
     def count(self, result: StageResult, batches_in: int) -> None:
-        """Count the result of a stage that has read `batches_in` batches."""
         self._rows_in += result.rows_in
         self._rows_out += result.rows_out
         self._batches_in += batches_in

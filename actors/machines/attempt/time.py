@@ -20,7 +20,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, 
 from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
 
 HELD_BACK_AFTER_MS = 10_000
-"""A source or partition that is idle for this long is reported as holding event time back."""
+"""The time in ms after which an idle source or partition is reported as holding event time back."""
 
 
 def uses_event_time(vertex: JobVertex) -> bool:
@@ -81,7 +81,6 @@ class TaskEventTime:
         return self._now_ms - self._paused_ms
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the current event."""
         if self.is_paused:
             self._paused_ms += now - self._now_ms
         self._now_ms = now
@@ -98,7 +97,6 @@ class TaskEventTime:
         return self._generator.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
 
     def emit(self) -> Watermark | None:
-        """Return the watermark after a stage that has read rows."""
         return None if self._generator is None else self._generator.emit()
 
     def on_follower(self, follower: Event | SilenceChecked) -> Event | None:

@@ -136,7 +136,6 @@ class CompletedCheckpointStore:
             assert self.registry.references(state_id) == references, state_id
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Retain the checkpoint and return the checkpoints that it subsumes."""
         assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} has completed already"
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
@@ -202,7 +201,7 @@ class CompletedCheckpointStore:
             yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
 
     def fail_recovery(self, cause: SerializedThrowable) -> None:
-        """Start without checkpoints because the earlier ones cannot be read. All their files are retained."""
+        """Start without checkpoints because the earlier checkpoints cannot be read. All their files are retained."""
         self._is_recovered = True
         self._unreadable = cause
 
@@ -250,7 +249,6 @@ class CompletedCheckpointStore:
     def dispose(
         self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
     ) -> Iterator[Dispose]:
-        """Delete these files when the cleaner has capacity. Does nothing without files."""
         ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
         if ids or paths or handles:
             yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
@@ -347,7 +345,6 @@ class CompletedCheckpointStore:
 
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    """True if the checkpoint belongs to the user, so that it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
 
 
@@ -384,7 +381,6 @@ class CheckpointsCleaner:
         self._under_way += 1
 
     def ended(self) -> Iterator[Dispose]:
-        """Record the end of a deletion and begin the next one."""
         assert self._under_way > 0, "no deletion is running"
         self._under_way -= 1
         yield from self._begin()

@@ -50,7 +50,6 @@ class PlannedTask:
 
     @property
     def where(self) -> str:
-        """The name of the task and its TaskManager, as far as they are known."""
         return f"{self.name or self.attempt}{f' on {self.task_manager}' if self.task_manager else ''}"
 
 
@@ -115,7 +114,6 @@ class CheckpointPlanCalculator:
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
-        """Return the attempts that are still running; the others have ended or were replaced."""
         return tuple(
             attempt
             for attempt in attempts
@@ -152,7 +150,7 @@ RECENT_CHECKPOINTS = 16
 
 
 class TaskAcknowledgeResult(Enum):
-    """The result of an acknowledgement: awaited, a duplicate, for an unknown checkpoint, or too late."""
+    """The result of an acknowledgement: accepted, a duplicate, for an unknown checkpoint, or too late."""
 
     SUCCESS = auto()
     DUPLICATE = auto()
@@ -161,8 +159,6 @@ class TaskAcknowledgeResult(Enum):
 
 
 class PendingPhase(Enum):
-    """The phases of a pending checkpoint, in this order."""
-
     COORDINATORS = auto()
     MASTER_HOOKS = auto()
     TASKS = auto()
@@ -348,8 +344,8 @@ class PendingCheckpoints:
         """Return the first checkpoint whose state is still needed when `completed_id` is complete.
 
         Another pending checkpoint may have begun earlier. It may refer to state that the latest checkpoint had at that
-        time and `completed_id` does not have: state that an attempt was writing again when it was notified of that
-        completion.
+        time and `completed_id` does not have, because an attempt was writing that state again when it was notified of
+        the completion of `completed_id`.
         """
         staying = (
             each.built_on
@@ -381,7 +377,8 @@ class PendingCheckpoints:
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
-            # This is the checkpoint that ended first, whatever its id: a savepoint may outlive many checkpoints.
+            # The entry that is removed is the checkpoint that ended first, whatever its id: a savepoint may outlive
+            # many checkpoints.
             del self._recent[next(iter(self._recent))]
 
     def forget_all(self) -> None:

@@ -44,8 +44,6 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequested:
-    """A client requests a checkpoint."""
-
     request_id: str
     is_full: bool
 

@@ -61,10 +61,12 @@ class CoordinatorState:
 
 
 FINAL_RETRY_MS = 1_000
-"""The delay after a failed final checkpoint, in milliseconds. A retry may fail at once, and nothing else delays it."""
+"""The delay after a failed final checkpoint, in milliseconds. Without it, a retry that fails at once would repeat
+without a pause.
+"""
 _RETRY_TIMER = "final-retry"
 FIRST_DELAY_MS = 1_000
-"""The minimum delay of the first checkpoint, in milliseconds, at most the interval: the first batches run by then."""
+"""The minimum delay of the first checkpoint in milliseconds, limited to the interval: the first batches run by then."""
 _TIMER = "periodic"
 
 
@@ -227,7 +229,7 @@ class CheckpointTrigger:
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
-        """If all tasks run now, take the checkpoint that was due earlier."""
+        """Take the overdue checkpoint if all tasks run now."""
         if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)
@@ -341,8 +343,8 @@ class CheckpointTrigger:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
-            # After the final checkpoint's barrier nothing is read, so no other checkpoint may follow. Before the
-            # final checkpoint no other may begin: if checkpoints overlap, one would always be pending, and the final
+            # After the final checkpoint's barrier nothing is read, so no other checkpoint may follow. While the final
+            # checkpoint waits, no other may begin: if checkpoints overlap, one would always be pending, and the final
             # one would never begin.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         return None
@@ -413,7 +415,7 @@ class PeriodicTrigger:
         interval_ms, min_pause_ms = settings.interval_ms, settings.min_pause_ms
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
-        # Requests more frequent than the pause allows would be useless.
+        # Requests more frequent than the pause allows would be declined.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
         self._first_delay_ms = 0 if self._interval_ms is None else _first_delay(settings, self._interval_ms, job_id)
         self._due: int | None = None

@@ -27,8 +27,7 @@ class BufferListener(Protocol):
     def buffer_available(self) -> NotificationResult:
         """Decide whether to use the offered buffer."""
 
-    def buffer_pool_destroyed(self) -> None:
-        """Stop waiting, because no buffer will come."""
+    def buffer_pool_destroyed(self) -> None: ...
 
 
 class BufferProvider(Protocol):
@@ -53,8 +52,7 @@ class GrantedBuffers:
         """Return True, because buffers within the size of the pool always exist."""
         return True
 
-    def give_back_buffers(self, count: int) -> None:
-        """Do nothing, because only sizes are counted."""
+    def give_back_buffers(self, count: int) -> None: ...
 
 
 Listener = TypeVar("Listener", bound=BufferListener)
@@ -115,7 +113,7 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def free(self) -> int:
-        """The number of buffers that the pool could still hand out within its size."""
+        """The number of buffers that the pool could still lend within its size."""
         return max(self.size - self.used, 0)
 
     @property
@@ -124,11 +122,6 @@ class LocalBufferPool(Generic[Listener]):
         return self._idle > 0 or self.held < self._size
 
     def request_buffer(self) -> bool:
-        """Take a buffer. Returns False if no buffer is free.
-
-        Raises:
-            BufferPoolDestroyedError: the pool is destroyed.
-        """
         self._provider.redistribute_buffers()
         if self.is_destroyed and not self._idle:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
@@ -190,7 +183,9 @@ class LocalBufferPool(Generic[Listener]):
         return listeners
 
     def destroy(self) -> None:
-        """Return idle buffers to the provider, and others when their users return them. Notifies the listeners."""
+        """Return idle buffers to the provider now, and used buffers when their users return them. Notifies the
+        listeners.
+        """
         if self.is_destroyed:
             return
         self.is_destroyed = True

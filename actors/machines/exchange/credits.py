@@ -21,7 +21,9 @@ class FloatingCredits(LocalBufferPool["ChannelCredits"]):
 
 
 class ChannelCredits:
-    """The credits of one channel. Each is either available (announced to the sender, or soon) or in use by a batch."""
+    """The credits of one channel. Each credit is either available (announced to the sender, or soon) or in use by a
+    batch.
+    """
 
     __slots__ = (
         "_exclusive_available",
@@ -68,7 +70,7 @@ class ChannelCredits:
     def is_announcement_due(self) -> bool:
         """True if at least half of the `exclusive` number is unannounced, or the sender has no credits left.
 
-        The first rule saves messages on channels with many credits. The second prevents that the sender starves.
+        The first rule saves messages on channels with many credits. The second keeps the sender from starving.
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
@@ -104,7 +106,7 @@ class ChannelCredits:
             self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
-        """Draw floating credits for `backlog` batches that wait at the sender, or wait for more credits."""
+        """Take back the credit of a processed batch. Returns the channel that has a new credit to announce, if any."""
         assert self._in_use_is_floating, f"channel {self.channel}: more batches processed than received"
         if self._in_use_is_floating.popleft():
             return self._pool.give_back()
@@ -134,7 +136,8 @@ class ChannelCredits:
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:
-        """Give back the floating credits, as no more batches will arrive. Return channels with a credit to announce.
+        """Return the floating credits to the pool, as no more batches will arrive. Returns channels with a credit to
+        announce.
 
         Credits in use are returned when their batches are processed.
         """

@@ -35,8 +35,8 @@ class PartitionRequestBackoff:
 
     Tasks of a job are deployed at the same time, and a consumer may send its request before its producer runs. Follows
     the back-off of Flink's InputChannel: the first request is sent at once, the second after `initial_ms`; each further
-    delay is doubled, up to `max_ms`, after which there are no more requests. An `initial_ms` of 0 means no second
-    request.
+    delay is doubled, up to `max_ms`, after which there are no more requests. With an `initial_ms` of 0 there is no
+    second request.
     """
 
     __slots__ = ("_max_ms", "_next_ms")
@@ -48,7 +48,6 @@ class PartitionRequestBackoff:
         self._next_ms: int | None = initial_ms or None
 
     def next_delay_ms(self) -> int | None:
-        """Return the milliseconds to wait before the next request, or `None` if there are no more requests."""
         delay = self._next_ms
         if delay is not None:
             self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None
@@ -75,7 +74,7 @@ CHANNEL_MOVES: dict[ChannelState, tuple[ChannelState, ...]] = {
     C.FAILED: (),
 }
 
-# The members are read for every element, and looking up an Enum member is slow.
+# Constants, because the members are read for every element and looking up an Enum member is slow.
 _REQUESTED = ChannelState.REQUESTED
 _READING = ChannelState.READING
 _ENDED = ChannelState.ENDED
@@ -216,11 +215,12 @@ class InputChannel:
 
     @property
     def persisting(self) -> int | None:
-        """The checkpoint for which the next arriving batch is persisted."""
         return self._persisting
 
     def start_persisting(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Return the in-flight batches of a checkpoint taken now, and persist those that arrive before its barrier."""
+        """Persist the batches that arrive before the barrier of a checkpoint taken now. Returns the batches already in
+        flight.
+        """
         self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
@@ -266,7 +266,9 @@ class InputChannel:
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
     def _barrier_of(self, checkpoint_id: int) -> int | None:
-        """Return the sequence number of the barrier that ends the checkpoint here: its own, or a later one's."""
+        """Return the sequence number of the barrier that ends the checkpoint in this channel: its own, or a later
+        one's.
+        """
         return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
 
     def _enqueue(self, queued: Queued) -> None:

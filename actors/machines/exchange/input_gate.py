@@ -113,7 +113,6 @@ class InputGate:
         self.failure: ChannelFailed | None = None
         """The first failure of a channel, after which no element is read."""
         self.buffers_in_use = 0
-        """The number of batches that have arrived and are not yet processed."""
         self.waiting_bytes = 0
         """The size of the batches that have arrived and were not yet read, in bytes."""
         self._inputs = tuple(inputs)
@@ -147,7 +146,7 @@ class InputGate:
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
-        """The end of the data, as far as the channels were read."""
+        """The end of the data in the channels read until now."""
         if self._with_data:
             return EndOfDataStatus.NOT_END_OF_DATA
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
@@ -168,7 +167,7 @@ class InputGate:
         channels.
 
         A channel of a blocking partition fails even if it was already being read: its producer has finished, so no
-        task's failure would restart it.
+        failed task would cause a restart of the producer.
         """
         effects: list[GateEffect] = []
         for channel in self.channels:
@@ -185,7 +184,9 @@ class InputGate:
         return [retried.request()]
 
     def on_buffer(self, response: exchange.BufferResponse) -> list[GateEffect]:
-        """Queue the next element of a channel. If no channel reads it, drop it and cancel the sender's request."""
+        """Queue the next element of a channel. If no channel reads the element, drop it and cancel the sender's
+        request.
+        """
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             cancel = exchange.CancelPartitionRequest(
