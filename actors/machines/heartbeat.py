@@ -31,8 +31,6 @@ from flykka.messages.wire.ids import JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendHeartbeatRequest:
-    """Request a heartbeat from the target."""
-
     target: str
 
 

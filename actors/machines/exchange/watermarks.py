@@ -140,8 +140,6 @@ class MonotonyViolated:
 
 
 class WatermarkGenerator(Protocol):
-    """Computes a watermark from the event times of the rows."""
-
     @property
     def watermark_ms(self) -> int:
         """The current watermark, which never goes back."""
@@ -149,12 +147,11 @@ class WatermarkGenerator(Protocol):
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
         """Record that rows with event times from `earliest_ms` to `latest_ms` were read."""
 
-    def restore(self, watermark_ms: int) -> None:
-        """Continue from the watermark of a checkpoint."""
+    def restore(self, watermark_ms: int) -> None: ...
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Assumes that rows are at most `delay_ms` out of order: older by at most this than the latest row before them."""
+    """Assumes that a row is at most `delay_ms` older than the latest row before it."""
 
     __slots__ = ("_behind_ms", "watermark_ms")
 
@@ -297,12 +294,11 @@ class TimestampsAndWatermarks:
             partition.last_read_ms = now
 
     def on_read(self, now: int) -> None:
-        """Record that something was read. `on_partitions` reports later from which partitions."""
+        """Record that the source was read. `on_partitions` reports later from which partitions."""
         if (whole := self._partitions.get(_WHOLE)) is not None:
             whole.last_read_ms = now
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Record a batch of a source without partitions."""
         generator = self._partitions[_WHOLE].generator
         violated = generator.on_batch(earliest_ms, latest_ms)
         self._watermark_ms = max(self._watermark_ms, generator.watermark_ms)
@@ -333,7 +329,7 @@ class TimestampsAndWatermarks:
         return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """Handle an upstream watermark, of which only the end of event time is forwarded."""
+        """Handle an upstream watermark. Only the end of event time is forwarded."""
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:

@@ -47,7 +47,7 @@ class GlobalFailureReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingChanged:
-    """A stop of the job has begun, because its last checkpoint was requested, or has failed, and the job continues."""
+    """A stop of the job has begun (its last checkpoint was requested), or has failed (the job continues)."""
 
     is_stopping: bool
 
@@ -150,7 +150,7 @@ class AskForRestoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRestartDelay:
-    """Draw a random number from 0 to below 1 and reply with `RestartDelayDrawn` of this `version`."""
+    """Draw a random number from 0 (inclusive) to 1 (exclusive) and reply with `RestartDelayDrawn` of this `version`."""
 
     version: int
 

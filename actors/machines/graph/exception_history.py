@@ -37,8 +37,8 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFailure:
-    """A failure that was not labelled yet. `number` is that of its entry; `position` is 0 for the root, else the
-    position among the concurrent failures.
+    """A failure that was not labelled yet. `number` is the number of its entry; `position` is 0 for the root, or counts
+    from 1 for concurrent failures.
     """
 
     number: int
@@ -124,7 +124,7 @@ class ExceptionHistory:
         if undecided is None:
             return self._root(failure)
         if undecided.times > 1:
-            return undecided  # The concurrent failures were reported the first time.
+            return undecided  # The concurrent failures were reported with the first occurrence.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
         concurrent = (*undecided.concurrent, failure)
@@ -160,7 +160,7 @@ class ExceptionHistory:
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is not None and self._last_cause == cause:
-            return []  # A task's failure, which is reported again as the job's failure.
+            return []  # This is a task's failure, which is reported again as the job's failure.
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_cancelled(self, cause: SerializedThrowable | None, now: int) -> list[RootExceptionHistoryEntry]:

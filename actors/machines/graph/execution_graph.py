@@ -132,7 +132,6 @@ class ExecutionGraph:
         return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
-        """Return the attempt if it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
@@ -307,7 +306,6 @@ class ExecutionGraph:
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
     def _act_on_ends(self, now: int) -> list[Effect]:
-        """React to the end of the last attempt of a failover, or of the job."""
         effects: list[Effect] = []
         if self.status is JobStatus.RUNNING:
             for restart, tasks in self._failovers.take_ready():

@@ -14,7 +14,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
 
 
 class VertexAttemptNumberStore:
-    """Numbers of the next attempts of subtasks, including subtasks that the current parallelism does not have.
+    """The next attempt numbers of subtasks, including subtasks that the current parallelism does not have.
 
     If a job is scaled down and up again, its attempts do not reuse numbers (Flink's VertexAttemptNumberStore).
     """
@@ -49,7 +49,6 @@ class ExecutionVertex:
         self.execution = self._attempt(first_attempt_number, now)
 
     def reset(self, now: int) -> Execution:
-        """Replace an attempt that has ended by a new one."""
         assert self.execution.is_terminal, f"{self.execution.attempt} is {self.execution.state} and cannot be replaced"
         self.prior.append(self.execution)
         self.execution = self._attempt(self.execution.number + 1, now)

@@ -47,7 +47,7 @@ class Deployments:
         return task in self._group_of
 
     def wait_for(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
-        """Add a group of tasks. The `stateless` tasks still wait for their restored state."""
+        """Add a group of tasks. Tasks in `stateless` still wait for their restored state."""
         group = _Group(tasks)
         for task in tasks:
             self._group_of[task] = group

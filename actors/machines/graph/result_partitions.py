@@ -1,4 +1,4 @@
-"""The results of a job that outlive their producers: where they are stored, lost results, and released results.
+"""The results of a job that outlive their producers: where they are stored, which are lost, and when they are released.
 
 Follows Flink's JobMasterPartitionTracker and PartitionReleaseStrategy. The TaskManager of the attempt that produced a
 result stores it, and releases it when it has no more readers or when its producer restarts.

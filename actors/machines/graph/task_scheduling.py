@@ -116,8 +116,6 @@ class CurrentAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restore:
-    """The tasks that wait for their restored state."""
-
     tasks: dict[Subtask, None]
     is_whole: bool
 
@@ -207,13 +205,15 @@ class TaskScheduling:
     def finished(self, task: Subtask, now: int) -> list[Effect]:
         """Start the tasks that can read the results of a finished task, and release the results that it has read."""
         self._deployments.readable(task)
-        # The report that the task runs may have been lost.
+        # The report that the task runs may have been lost, so its output counts as readable too.
         ready = self._strategy.data_produced(task) + self._strategy.finished(task)
         changes, requested = self._schedule(self._not_begun(ready), now)
         return [*changes, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
 
     def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
-        """Return the groups that may begin. Other groups have lost an input, and begin when it is produced again."""
+        """Return the groups that may begin. Other groups have lost an input, and begin when the input is produced
+        again.
+        """
         created = ExecutionState.CREATED
         return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
 
@@ -225,7 +225,7 @@ class TaskScheduling:
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
     def slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
-        """Assign the slot to the attempts that still wait. The others were cancelled, and have returned the slot."""
+        """Assign the slot to the attempts that still wait. Other attempts were cancelled and have returned the slot."""
         for attempt in filter(self.waits_for_slot, event.attempts):
             execution = self.attempts[attempt].execution
             execution.assign(event.slot)

@@ -17,7 +17,7 @@ UNBOUNDED_MS = 2**53
 """The bound of an unbounded interval: longer than all times, and its microseconds fit into 64 bits."""
 
 MERGED_ROWS = 250_000
-"""The maximum size of a merged segment, because many batches that need only a part of it would read it."""
+"""The maximum number of rows of a merged segment, because many batches that need only a part of it would read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class IntervalSegments(Segments[Frame]):
         self._interval = interval
         self._emits_unmatched = emits_unmatched
         self._through_ms = interval.through_after_ms
-        # The last row of the other side that a row matches is closed this much later than the row itself.
+        # The last row of the other side that a row can match is closed this much later than the row itself.
         last_met_ms = interval.upper_ms + interval.reversed.through_after_ms
         self.retained_ms = max(self._through_ms, last_met_ms) if other_emits_unmatched else self._through_ms
 
@@ -80,7 +80,7 @@ class IntervalSegments(Segments[Frame]):
         return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the time before which rows are late at a watermark, or `None` if no row is."""
+        """Return the time before which rows are late at a watermark, or `None` if no row is late."""
         return latest(self.closed_to_ms, None if watermark_ms == WATERMARK_MIN else watermark_ms)
 
     def met(self, first_ms: int, last_ms: int) -> tuple[Reading[Frame], ...]:

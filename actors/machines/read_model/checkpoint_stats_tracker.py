@@ -208,7 +208,7 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def _begun(self, checkpoint_id: int, trigger_ms: int) -> CheckpointStatistics:
-        """Remove and return a checkpoint in progress. If its begin was never reported, create it with `trigger_ms`."""
+        """Remove and return a checkpoint in progress. If its start was never reported, create it with `trigger_ms`."""
         started = self._in_progress.pop(checkpoint_id, None)
         if started is not None:
             self.counts = replace(self.counts, in_progress=self.counts.in_progress - 1)
@@ -223,7 +223,7 @@ class CheckpointStatsTracker:
         if stats.checkpoint_id in self._history:
             self._history[stats.checkpoint_id] = stats
         if stats.checkpoint_id in self._subtasks:
-            # Moved to the end, so that the subtasks are ordered by end time.
+            # Move the entry to the end, so that the subtasks are ordered by end time.
             self._subtasks[stats.checkpoint_id] = self._subtasks.pop(stats.checkpoint_id)
         ended = [each for each in self._subtasks if each not in self._in_progress]
         for oldest in ended[:-SUBTASK_HISTORY]:
@@ -235,7 +235,7 @@ class CheckpointStatsTracker:
             self._history.popitem(last=False)
 
     def _present(self, stats: CheckpointStatistics) -> CheckpointStatistics:
-        """Add the sums over the subtasks so far. Late subtasks do not change the sizes of an ended checkpoint."""
+        """Add the sums over the acknowledged subtasks. Late subtasks do not change the sizes of an ended checkpoint."""
         if stats.checkpoint_id not in self._subtasks:
             return stats
         subtasks = self._subtasks[stats.checkpoint_id].values()
@@ -274,8 +274,6 @@ class CheckpointStatsTracker:
 
 
 class _MinMaxAvg:
-    """Computes the minimum, maximum and average of values without storing them."""
-
     def __init__(self) -> None:
         self._count = self._least = self._greatest = self._total = 0
 

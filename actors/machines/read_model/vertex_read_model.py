@@ -25,7 +25,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
-"""The time window of rates: long enough for steady values, short enough to drop to zero soon after the last row."""
+"""The time window of rates in ms: long enough for steady values, short enough to drop to zero soon after the last row.
+"""
 
 MAX_ATTEMPTS = 16
 """The maximum number of earlier attempts retained for each subtask (Flink's execution.attempts-history-size)."""
@@ -41,7 +42,6 @@ class _Sample:
 
 
 _Window = tuple[_Sample, _Sample]
-"""The first and the last sample of the window."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Subtask:
         return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
-        """Return whether the attempt is the newest. A newer attempt replaces the current one."""
+        """True if the attempt is the newest. A newer attempt replaces the current one."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(replace(self.details(), accumulators=self.accumulators))
@@ -187,7 +187,7 @@ class VertexReadModel:
         return metrics.rows_in - before
 
     def record_checkpoint(self, triggered_ms: int) -> None:
-        """Record a completed checkpoint that was triggered at this time, from which restarts begin."""
+        """Record a completed checkpoint that was triggered at this time. Restarts begin from it."""
         for subtask in self._subtasks:
             subtask.checkpointed(triggered_ms)
 
@@ -221,7 +221,7 @@ class VertexReadModel:
 
     def details(self, at_ms: int) -> JobVertexDetails:
         states = self.states
-        # A single iteration over the subtasks, because there may be thousands, and displays query each second.
+        # One iteration over the subtasks, because there may be thousands, and displays query each second.
         now = [subtask.now for subtask in self._subtasks]
         all_time = (*self._subtasks, self._gone)
         counts_of = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
@@ -307,7 +307,6 @@ def _shares(windows: Sequence[_Window]) -> TimeShares | None:
 
 
 def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
-    """Add the row counts. Other metrics are not additive across attempts."""
     return TaskIOMetrics(
         rows_in=so_far.rows_in + more.rows_in,
         rows_out=so_far.rows_out + more.rows_out,
@@ -345,5 +344,4 @@ def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:
-    """Return whether this is the watermark after the last row."""
     return watermark_ms == WATERMARK_MAX

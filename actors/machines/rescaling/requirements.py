@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
-    """Return the bounds of a job whose bounds were not set by a client.
+    """Return the bounds of a job whose bounds no client has set.
 
     With the adaptive scheduler the upper bound is the job's parallelism and the lower bound is 1. Otherwise both are
     the job's parallelism.

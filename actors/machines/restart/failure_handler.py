@@ -40,8 +40,6 @@ _NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTasks(Generic[T]):
-    """Restart these tasks after the delay."""
-
     tasks: frozenset[T]
     backoff: RestartBackoff
 
@@ -131,13 +129,13 @@ class FailoverStrategy(Protocol[T]):
 
 
 class PartitionAvailability(Generic[T]):
-    """Tracks which results that outlive their producers are available: some are lost, or released."""
+    """Tracks which results that outlive their producers are available. Results may be lost or released."""
 
     def __init__(self) -> None:
         self._gone: set[Partition[T]] = set()
 
     def is_available(self, partition: Partition[T]) -> bool:
-        """Return whether the partition can be read, now or when its producer has finished."""
+        """True if the partition can be read, now or when its producer has finished."""
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:
@@ -209,7 +207,6 @@ class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
         self._has_finished = has_finished
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """Return the failed tasks and all tasks downstream of them."""
         affected = dict.fromkeys(failed)
         ahead = deque(affected)
         while ahead:

@@ -15,7 +15,6 @@ from flykka.messages.graph.job_graph import InputDependencyConstraint
 
 T = TypeVar("T", bound=Hashable)
 Groups = list[tuple[T, ...]]
-"""Groups of tasks that are deployed together."""
 
 
 class SchedulingStrategy(Protocol[T]):
@@ -170,7 +169,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(first)
 
     def finished(self, task: T) -> Groups[T]:
-        """Return the tasks that can read a result that this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -201,7 +199,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """Return whether the task has enough inputs to begin. A source needs no input."""
+        """True if the task has enough inputs to begin. A source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

@@ -64,7 +64,6 @@ class SchedulingTopology(Generic[T]):
         self.region_inputs = tuple(self._region_inputs())
 
     def consumed(self, task: T) -> Sequence[Exchange[T]]:
-        """Return the groups of partitions that a task reads, in the order of its inputs."""
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:

@@ -45,7 +45,6 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, Sl
 from flykka.messages.wire.ref import Ref
 
 AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | slot_pool.SlotPoolEvent
-"""Requests of the ExecutionGraph, and events of the job's slots."""
 AllocatorEffect = SlotAnswer | slot_pool.OutwardEffect
 
 

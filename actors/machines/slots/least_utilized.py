@@ -112,7 +112,6 @@ class LeastUtilized:
                 assert not slots or queued, f"the free slots of {task_manager} are not queued"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
-        """Return the heap entry of the least used TaskManager with a free slot of this size."""
         heap = self._heaps[size]
         while heap:
             utilization, order, task_manager = heap[0]

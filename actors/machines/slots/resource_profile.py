@@ -33,7 +33,7 @@ def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
 
 
 def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
-    """Return the size of the slot that is cut for a request. Resources without a size get the default size."""
+    """Return the size of the slot that is created for a request. Resources without a size get the default size."""
     return of_figures(own or other for own, other in zip(figures(required), figures(default), strict=True))
 
 
@@ -85,12 +85,10 @@ class ResourceBudget:
         return max(used / there if there else 0.0 for there, used in zip(figures(self.total), self._taken, strict=True))
 
     def has_room_for(self, size: ResourceSpec) -> bool:
-        """Return whether a slot of this size fits into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return all(not there or used + own <= there for own, there, used in needed)
 
     def slots_left(self, size: ResourceSpec, at_most: int) -> int:
-        """Return how many slots of this size, up to `at_most`, fit into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return min([at_most, *(max(there - used, 0) // own for own, there, used in needed if own and there)])
 

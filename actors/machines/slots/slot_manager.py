@@ -106,7 +106,7 @@ SlotManagerEffect = (
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout, which also applies in the SlotPool of the job."""
+"""Flink's slot.request.timeout in ms, which also applies in the SlotPool of the job."""
 ALLOCATE_TIMEOUT_MS = 10_000
 """The time in which a TaskManager has to reply, in milliseconds (Flink's akka.ask.timeout)."""
 
@@ -458,7 +458,7 @@ class PendingSlotRequest:
 
 
 class PendingSlotRequests:
-    """The waiting requests by size. Of those that a slot can serve, the request with the lowest `order` is next.
+    """The waiting requests by size. Among the requests that a slot can serve, the one with the lowest `order` is next.
 
     There are only a few sizes, so the next request is found at once, even if many wait for larger slots than those that
     become free.

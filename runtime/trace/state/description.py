@@ -224,7 +224,7 @@ def digest(instance: object) -> int:
 
 
 class _Outside:
-    pass
+    """Marks parts that a description leaves out."""
 
 
 _LEFT_OUT = _Outside()
