@@ -150,7 +150,7 @@ class CoordinatedShutdown:
 
     @property
     def exit_timeout_ms(self) -> int:
-        """Return the longest wait at the interpreter's exit: the slowest task of each phase, then the actors."""
+        """The longest wait in ms at the interpreter's exit: the slowest task of each phase, then the actors."""
         with self._lock:
             phases = _PHASES if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]

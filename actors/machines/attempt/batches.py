@@ -179,12 +179,12 @@ class OutputRoutes:
 
 
 def is_split(output: ResultPartitionDescriptor) -> bool:
-    """True if the rows of each batch are divided among the subpartitions, by key group."""
+    """Return True if the rows of each batch are divided among the subpartitions, by key group."""
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
 def is_read_once(output: ResultPartitionDescriptor) -> bool:
-    """True if exactly one stage reads each batch, and does not change it. Keyed batches may become state, so they do
+    """Return True if exactly one stage reads each batch, unchanged. Keyed batches may become state, so they do
     not count.
     """
     goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1

@@ -577,7 +577,7 @@ class CheckpointCoordinatorMachine:
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_retried(self, pending: PendingCheckpoint) -> bool:
-        """True if the checkpoint was meant to stop attempts that have ended: the stop waits for the new attempts."""
+        """Return True if the checkpoint should stop attempts that have ended: the stop waits for the new attempts."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id
         return is_needed and final.begun != pending.checkpoint_id

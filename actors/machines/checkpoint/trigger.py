@@ -51,7 +51,7 @@ class CoordinatorState:
         self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 
     def retains(self, properties: CheckpointProperties) -> bool:
-        """True if the job may restart from such a checkpoint, unlike from a savepoint after which it continues."""
+        """Return True if the job may restart from the checkpoint, unlike from a savepoint after which it continues."""
         return not properties.is_savepoint or properties.is_final
 
     @property

@@ -333,7 +333,7 @@ class TimestampsAndWatermarks:
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
-        """True if all partitions are idle, and event time does not advance with the clock."""
+        """Return True if all partitions are idle, and event time does not advance with the clock."""
         partitions = self._partitions.values()
         advances = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
         return not advances and all(self._is_silent(each, now) for each in partitions)

@@ -138,7 +138,7 @@ class ExecutionGraph:
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """True if this version restarts the whole job and waits for its state."""
+        """Return True if this version restarts the whole job and waits for its state."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:

@@ -220,7 +220,7 @@ class TaskScheduling:
     # Slots and restored state
 
     def waits_for_slot(self, attempt: ExecutionAttemptId) -> bool:
-        """True if the attempt is the current one of its subtask and waits for a slot that it has requested."""
+        """Return True if the attempt is the current one of its subtask and waits for a slot that it has requested."""
         execution = self.attempts.get(attempt)
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
@@ -239,7 +239,7 @@ class TaskScheduling:
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """True if this restart, which waits for its state, restarts the whole job."""
+        """Return True if this restart, which waits for its state, restarts the whole job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:

@@ -70,7 +70,7 @@ class _Subtask:
         return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
-        """True if the attempt is the newest. A newer attempt replaces the current one."""
+        """Return True if the attempt is the newest. A newer attempt replaces the current one."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(replace(self.details(), accumulators=self.accumulators))

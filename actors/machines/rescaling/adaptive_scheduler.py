@@ -125,7 +125,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """True if the request came from this scheduler, even if the scheduler has abandoned the request since."""
+        """Return True if the request came from this scheduler, even if it has abandoned the request since."""
         return request_id.startswith(f"{self._name}-")
 
     @property

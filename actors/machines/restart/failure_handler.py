@@ -135,7 +135,7 @@ class PartitionAvailability(Generic[T]):
         self._gone: set[Partition[T]] = set()
 
     def is_available(self, partition: Partition[T]) -> bool:
-        """True if the partition can be read, now or when its producer has finished."""
+        """Return True if the partition can be read, now or when its producer has finished."""
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:

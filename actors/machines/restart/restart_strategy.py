@@ -205,7 +205,7 @@ def _restarts(number: int) -> str:
 
 
 def restarts_without_end(configuration: job_graph.RestartStrategyConfiguration) -> bool:
-    """True if a job that always fails with the same failure is restarted forever."""
+    """Return True if a job that always fails with the same failure is restarted forever."""
     match configuration:
         case job_graph.FixedDelayRestartStrategyConfiguration(attempts=None):
             return True

@@ -199,7 +199,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """True if the task has enough inputs to begin. A source needs no input."""
+        """Return True if the task has enough inputs to begin. A source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

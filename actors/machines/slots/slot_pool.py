@@ -139,14 +139,13 @@ class ReleaseEmptyTaskManager:
 
 PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
 OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
-"""Effects of the pool that do not concern the slots of attempts."""
 SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout."""
+"""Flink's slot.request.timeout in ms."""
 IDLE_TIMEOUT_MS = 50_000
-"""Flink's slot.idle.timeout."""
+"""Flink's slot.idle.timeout in ms."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,7 +248,7 @@ class SlotPool:
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
-        """Return whether this allocation's slot, which may be reserved, is unused and has the required resources."""
+        """Return True if this allocation's slot, which may be reserved, is unused and has the required resources."""
         slot = self._free.get(allocation_id)
         return slot is not None and fits(required, slot.size)
 
@@ -411,7 +410,6 @@ class SlotPool:
         return self._assign_to_waiting(slot)
 
     def _assign_to_waiting(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
-        """Assign the free slot to the longest waiting request that fits."""
         request_id = next((each for each, pending in self._pending.items() if fits(pending.resources, slot.size)), None)
         if request_id is None:
             return []

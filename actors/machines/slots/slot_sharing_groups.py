@@ -15,7 +15,6 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[JobVertex, ...]]:
-    """Return the groups and their members, in the order of the vertices."""
     groups: dict[str, tuple[JobVertex, ...]] = {}
     for vertex in vertices:
         groups[vertex.slot_sharing_group] = (*groups.get(vertex.slot_sharing_group, ()), vertex)
@@ -23,7 +22,6 @@ def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[Job
 
 
 def slots_needed(vertices: Iterable[JobVertex]) -> int:
-    """Return the number of slots needed to run all of these vertices at once."""
     groups = slot_sharing_groups(vertices)
     return sum(max(vertex.parallelism for vertex in members) for members in groups.values())
 

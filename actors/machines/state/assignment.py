@@ -181,7 +181,6 @@ def _left_over(
 
 
 def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:
-    """Return the schemas of keyed state that the checkpoint records, by current ids."""
     ids = current_ids(vertices)
     return {ids.get(each.operator_id, each.operator_id): each.state_schema for each in checkpoint.operators}
 
@@ -266,8 +265,8 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
     """Return the checkpoint with the operators' current ids in place of ids that users have set (`set_uid_hash`).
 
-    This way, uids can be added to a program that ran without them (Flink's user-defined operator ids). If the
-    checkpoint lacks an id that was set, the operator's own id is used.
+    So uids can be added to a program that ran without them (Flink's user-defined operator ids). If the checkpoint lacks
+    an id that was set, the operator's own id is used.
     """
     current = current_ids(vertices)
     if not current:

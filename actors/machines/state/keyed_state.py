@@ -36,7 +36,7 @@ _NO_BOUNDS = ResultBounds()
 class StatePart:
     """Rows of one state, for results within `bounds`.
 
-    Each handle is read for some key groups, or (`None`) as a whole. `written` has the handles if they contain only
+    Each handle is read for some key groups, or (`None`) completely. `written` has the handles if they contain only
     these rows. It is `None` if they contain other rows, or the rows were `written_as` another schema; the rows are then
     written again.
     """

@@ -25,7 +25,6 @@ Lists = Sequence[OperatorListState]
 def list_state(
     name: str, elements: Iterable[Value], mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 ) -> OperatorListState:
-    """Encode a list of values as checkpoints store it."""
     return OperatorListState(name=name, elements=tuple(encode(element) for element in elements), mode=mode)
 
 
@@ -57,7 +56,6 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
 
 
 def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:
-    """Divide the lists of all former subtasks among `parallelism` new subtasks."""
     assert parallelism > 0, f"parallelism {parallelism}"
     grouped = _ByMode.of(previous)
     if len(previous) == parallelism:
@@ -73,8 +71,6 @@ def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[Operat
 
 @dataclass(frozen=True, slots=True)
 class _ByMode:
-    """All lists by name, in the order in which the names first occur."""
-
     split: dict[str, list[OperatorListState]] = field(default_factory=dict)
     union: dict[str, list[OperatorListState]] = field(default_factory=dict)
     broadcast: dict[str, list[OperatorListState]] = field(default_factory=dict)

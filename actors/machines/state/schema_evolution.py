@@ -54,12 +54,11 @@ def columns_of(ddl: str) -> dict[str, str]:
 
 
 def operator_state_text(operator_state: Iterable[OperatorStateSchema]) -> str:
-    """Return lists of operator state as a text for fingerprints."""
     return "operator state: " + ", ".join(f"{each.name} {each.element} {each.mode}" for each in operator_state)
 
 
 def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
-    """Return whether both schemas name their values, so that the values can be matched by name.
+    """Return True if both schemas name their values, so that the values can be matched by name.
 
     Partial aggregates of an older version have no names, so their schema must be unchanged. Rows are not partial
     aggregates.
@@ -108,12 +107,12 @@ def changes(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def has_changed(was: StateSchema, now: StateSchema) -> bool:
-    """Return whether stored values have other names, positions or types than the current ones."""
+    """Return True if stored values have other names, positions or types than the current ones."""
     return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
 
 
 def is_same_or_wider(was: str, now: str) -> bool:
-    """Return whether every value of the type `was` is a value of the type `now`."""
+    """Return True if every value of the type `was` is a value of the type `now`."""
     was, now = was.strip(), now.strip()
     if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
         return True

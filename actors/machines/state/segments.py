@@ -42,7 +42,6 @@ class ResultBounds:
 
 
 def latest(*bounds: int | None) -> int | None:
-    """Return the latest of some bounds, or `None` if all are `None`."""
     return max((bound for bound in bounds if bound is not None), default=None)
 
 
@@ -53,8 +52,8 @@ class Segment(Generic[Frame]):
     If state is divided by event time, the rows have times from `first_ms` to `last_ms`, and are needed only for results
     later than `closed_to_ms`, which is `None` if none of their results was closed, fired or not, when they arrived. If
     late rows cause results to be emitted again, the results up to `emitted_to_ms` were emitted with the rows of this
-    segment. If newer rows of a key replace older ones, `version` is that of the newest row in the segment. If keys have
-    timers, `first_timers_ms` are the first timers by event time and by processing time.
+    segment. If newer rows of a key replace older ones, `version` is the version of the newest row in the segment. If
+    keys have timers, `first_timers_ms` are the first timers by event time and by processing time.
     """
 
     batch_id: BatchId
@@ -71,7 +70,6 @@ class Segment(Generic[Frame]):
 
     @property
     def is_durable(self) -> bool:
-        """True if a completed checkpoint contains the segment."""
         return self.written is not None and self.written.checkpoint_id is None
 
 
@@ -146,10 +144,9 @@ class Segments(Generic[Frame]):
         }
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
-        """Return the segments to merge: of the lowest level with enough segments, so that each row is merged only a few
-        times.
+        """Return segments to merge, all for the same results.
 
-        All of them are for the same results.
+        They have the lowest level with enough segments, so that each row is merged only a few times.
         """
         alike: dict[tuple[int, ResultBounds], list[Segment[Frame]]] = {}
         for segment in filter(self.may_merge, self._live):
@@ -161,7 +158,7 @@ class Segments(Generic[Frame]):
         return tuple(lowest)
 
     def may_merge(self, segment: Segment[Frame]) -> bool:
-        """Return whether a segment may be merged with others. The result for a segment never changes."""
+        """Return True if a segment may be merged with others. The result for a segment never changes."""
         return True
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
@@ -170,7 +167,7 @@ class Segments(Generic[Frame]):
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
-        """Return whether no other live segment has an older version."""
+        """Return True if no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
         ids = {segment.batch_id for segment in segments}
         return all(segment.version > newest for segment in self._live if segment.batch_id not in ids)

@@ -62,13 +62,15 @@ class WindowSegments(Segments[Frame]):
         return WindowFiring(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the start of the last window that is closed at a watermark, fired or not; `None` if no window is."""
+        """Return the start of the last window that is closed at a watermark, fired or not; `None` if no window is
+        closed.
+        """
         if watermark_ms == WATERMARK_MIN:
             return self.closed_to_ms
         return latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
 
     def is_late(self, segment: Segment[Frame]) -> bool:
-        """Return whether a segment has rows for windows that have fired without them and are still retained."""
+        """Return True if a segment has rows for windows that have fired without them and are still retained."""
         emitted = self.emitted_to_ms
         return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
