@@ -51,7 +51,6 @@ class LeaderSessions:
         self._accepted = _NONE
 
     def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        """Return the message of an accepted session. Otherwise make it a dead letter and return None."""
         if message.leader_session_id in self._accepted:
             return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"

@@ -106,7 +106,6 @@ def register(ref: ActorRef) -> None:
 
 
 def unregister(ref: ActorRef) -> None:
-    """Remove an actor that has ended, now or in a later sweep."""
     if not ref.is_in_registry:
         return
     with ActorRegistry._actor_refs_lock:

@@ -63,7 +63,6 @@ class Recorder:
 
 
 def begin_record(cell: Cell) -> None:
-    """Number the starting turn and begin to collect its effects."""
     cell.sequence = cell.system.next_sequence()
     if cell.system.before_turn is not None:
         cell.system.before_turn(cell)
@@ -95,7 +94,6 @@ def record_outcome(cell: Cell | None, value: object, error: BaseException | None
 
 
 def cancelled_wait(cell: Cell) -> Effect:
-    """Return the effect of a wait that a signal ended."""
     return ("awaited", cell.now(), None, _failure(asyncio.CancelledError()), None)
 
 

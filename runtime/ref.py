@@ -203,7 +203,6 @@ class ActorRef(PykkaRef, Ref):
 
 
 def _seconds(timeout: float) -> float:
-    """Return the timeout, at most `TIMEOUT_MAX`. Raises `ValueError` if it is not a number."""
     if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
         return timeout
     raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")

@@ -46,7 +46,6 @@ class Secrets:
         self._values: dict[str, None] = {}
 
     def remember(self, settings: Mapping[str, object]) -> None:
-        """Mask the values of settings whose names are secret, and the credentials in URIs."""
         for name, value in settings.items():
             for secret in _of(name, value):
                 self._values.update(dict.fromkeys(_forms(secret)))

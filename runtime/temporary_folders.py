@@ -47,7 +47,6 @@ class TemporaryFolder:
         _HELD.add(self)
 
     def remove(self) -> None:
-        """Delete the folder with all its content, as far as possible."""
         if self._lock is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             self.forget()
@@ -116,7 +115,7 @@ def _open_lock(folder: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, so that no other process creates or removes folders meanwhile."""
+    """No other process creates or removes folders meanwhile."""
     descriptor = _open_lock(folder)
     try:
         flock(descriptor, LOCK_EX)

@@ -63,5 +63,4 @@ class _OutsideTurn:
 
 
 def outside_turn() -> _OutsideTurn:
-    """Run hooks, subscribers or callbacks within a turn without making the actor the sender of their messages."""
     return _OutsideTurn()

@@ -145,7 +145,6 @@ class ClientSessions:
         return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
 
     def end(self, job_id: JobId) -> list[CancelTimer]:
-        """Stop monitoring the client, because the job has ended or another leader has taken over."""
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
     def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:

@@ -62,7 +62,6 @@ class CheckpointBarrier(Value):
         return max(0, self.timestamp_ms + self.options.aligned_timeout_ms + 1 - now_ms)
 
     def as_unaligned(self) -> CheckpointBarrier:
-        """Return a copy that overtakes data."""
         return self._with_alignment(AlignmentType.UNALIGNED)
 
     def with_unaligned_unsupported(self) -> CheckpointBarrier:

@@ -35,7 +35,6 @@ class SchemaMismatch(Exception):
         self._steps: list[str] = []
 
     def within(self, step: str) -> None:
-        """Record that the error occurred at `step` of the enclosing level."""
         self._steps.append(step)
 
     @property
@@ -142,7 +141,6 @@ class ClassSchema:
 
 
 def wire_name(wire: object) -> str:
-    """Return the tag of a value on the wire, or the type of anything else."""
     if isinstance(wire, dict):
         tag = wire.get(TAG_KEY)
         return shorten(tag) if isinstance(tag, str) else "a map without a tag"

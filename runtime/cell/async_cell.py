@@ -59,7 +59,6 @@ class AsyncCell(Cell):
 
     @property
     def current_turn(self) -> AsyncTurn | None:
-        """The turn whose coroutine is running or waiting."""
         return self._turn
 
     def read_time(self) -> int:
@@ -124,7 +123,6 @@ class AsyncCell(Cell):
         return False
 
     def must_end(self) -> bool:
-        """Return True if a stop or a restart that the actor did not request is in the control lane."""
         control = self.mailbox.control
         return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
 

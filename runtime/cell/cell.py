@@ -198,11 +198,9 @@ class Cell(PykkaActor):
         """Cancel a task of an event loop together with the instance. Does nothing in other cells."""
 
     def is_main_task(self) -> bool:
-        """Return True if the running task handles a message. Always False without an event loop."""
         return False
 
     def release_all(self) -> None:
-        """Release everything that the cell holds. Messages that wait in its mailbox become dead letters."""
         self._release_parts()
         self.mailbox.close()
 
@@ -235,12 +233,10 @@ class Cell(PykkaActor):
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:
-        """Publish a message that arrives too late as a dead letter, and fail its ask."""
         reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Handle a signal that arrives too late: only a new watcher has to be notified."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
 

@@ -32,7 +32,6 @@ class Children:
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
-        """Return the child with this `ref`, or None if it has ended, or is another incarnation."""
         child = self._by_name.get(ref.path.rpartition("/")[2])
         return child if child is not None and child.ref == ref else None
 
@@ -61,5 +60,4 @@ class Children:
 
     @property
     def any_dying(self) -> bool:
-        """True if a child that was asked to stop has not ended yet."""
         return bool(self._dying)

@@ -40,7 +40,6 @@ class DeathWatch:
             self._living(ref).signal(Watch(watcher=self._cell.ref))
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching `ref`. A notification that is already in the mailbox is dropped too."""
         self._queued.pop(ref, None)
         if ref in self._watching:
             del self._watching[ref]
@@ -56,14 +55,12 @@ class DeathWatch:
             self._cell.mailbox.put(TerminatedEnvelope(ended, ref, cause))
 
     def accept(self, ref: Ref) -> Message | None:
-        """Return the queued notification of `ref`, or None if it was unwatched meanwhile."""
         if ref not in self._queued:
             return None
         message = self._queued.pop(ref)
         return Terminated(ref=ref) if message is None else message
 
     def requeue(self, ref: Ref, message: Message) -> None:
-        """Queue the notification of `ref` again, which was accepted and then stashed."""
         self._queued[ref] = None if isinstance(message, Terminated) else message
 
     def on_watch(self, watcher: Ref) -> None:

@@ -66,7 +66,6 @@ class FaultHandling:
 
     @property
     def history(self) -> RestartHistory:
-        """The restarts of this cell as its parent counts them, created at the first restart."""
         if self._history is None:
             self._history = RestartHistory()
         return self._history

@@ -65,7 +65,6 @@ class Resources:
         self._resources: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
-        """Own `resource`. If the cell has ended meanwhile, close it at once."""
         self._resources.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
@@ -96,11 +95,10 @@ class SeededRandom:
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Create the random numbers of a cell, on first use: a generator takes 2.5 kB."""
+        """Called on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
-        """Return a new id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
         self._made_ids += 1
         digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
         return f"{prefix}-{digest}-{self._made_ids}"
@@ -111,7 +109,6 @@ Behaviour = Callable[["Message"], object]
 
 
 def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
-    """Raise `TypeError` if `behaviour` cannot handle a message of this cell."""
     if not callable(behaviour):
         raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
     if iscoroutinefunction(behaviour) and not cell.on_loop:

@@ -50,5 +50,4 @@ class PinnedCell(Cell, PykkaThreadingActor):
             run_contained(self)
 
     def on_stop(self) -> None:
-        """Wake the loop, so that the loop sees the cell's end."""
         self.actor_inbox.put(_ENDED)

@@ -50,12 +50,10 @@ class ReceiveTimeoutTask:
             self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
-        """Cancel the timeout. A timeout that is already in the mailbox becomes void."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def accept(self) -> Message | None:
-        """Return the timeout if it is still valid on delivery. Called in a turn of the actor."""
         if self._cell.receive_timeout is not self:
             return None
         now = self._cell.now()
@@ -87,7 +85,6 @@ class ReceiveTimeoutEnvelope(Envelope):
         self.task: ReceiveTimeoutTask | None = task
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the timeout, unless a message was handled before it, or the timeout was set again or cancelled."""
         return self.message if self.task is None else self.task.accept()
 
     def stashed(self, cell: Cell) -> Envelope:

@@ -61,7 +61,6 @@ class Tree:
         return cell
 
     def set_next_incarnation(self, path: str, incarnation: int) -> None:
-        """Set the incarnation of the next actor at `path`, for a replay."""
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
@@ -75,12 +74,10 @@ class Tree:
         return self._cells.get(path)
 
     def find_incarnation(self, ref: Ref) -> Cell | None:
-        """Return the living cell with this `ref`, even if its path has been freed for a newer cell."""
         cell = self._cells.get(ref.path)
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
     def mark_stopped(self, cell: Cell) -> bool:
-        """Mark a cell as stopped. Returns False if it was killed before."""
         with self.lock:
             if cell.end_reason is not None:
                 return False
@@ -95,7 +92,7 @@ class Tree:
             return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
-        """Return all living cells, parents before children, otherwise in the order of their spawning."""
+        """Parents come before their children, otherwise cells are in the order of their spawning."""
         with self.lock:
             return list(self._cells.values())
 

@@ -125,7 +125,6 @@ class ReadyQueue:
                 latch.acquire()
 
     def _stays_awake(self, latch: threading.Lock) -> bool:
-        """Leave the list of waiting threads. Returns False if another thread is already waking this one."""
         try:
             self._idle.remove(latch)
         except ValueError:

@@ -32,7 +32,6 @@ class TaskScope:
         self.closed = False
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Add a task to cancel on close. Called on the loop's thread."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.closed:

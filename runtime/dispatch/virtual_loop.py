@@ -42,7 +42,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # Typeshed ties the arguments to the callback.
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Schedule a callback, which runs when the dispatcher draws the loop."""
         handle = asyncio.Handle(callback, args, self, context)
         self._push(handle)
         return handle
@@ -75,7 +74,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Schedule `func`, which runs inline when it is drawn, like all blocking work of a seeded system."""
         future: asyncio.Future[T] = self.create_future()
         self._dispatcher.run_blocking(_Blocking(future, func, args))
         return future
@@ -90,7 +88,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log an error that no task raises."""
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
     def run(self) -> None:

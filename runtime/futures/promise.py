@@ -139,7 +139,6 @@ class PromiseRef(Ref):
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def refuse_returned(self, outcome: object) -> None:
-        """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
         way = "to reply, send a message: self.context.sender.tell(SomeReply(...))"

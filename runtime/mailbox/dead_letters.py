@@ -41,7 +41,6 @@ class DeadLetters:
             envelope.reply_to.refuse(reason)
 
     def overflowed(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """Publish a message that a full mailbox drops as a dead letter, and fail its ask."""
         self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.overflow(reason)

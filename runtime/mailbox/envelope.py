@@ -89,7 +89,6 @@ class TimerEnvelope(Envelope):
         self.timer: Timer | None = timer
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message, unless the timer was cancelled or restarted meanwhile."""
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:

@@ -57,7 +57,7 @@ class Mailbox:
             self.owner.schedule()
 
     def prepend(self, entries: Sequence[TellEntry | Envelope]) -> None:
-        """Queue messages ahead of the waiting ones, in a turn of the cell. A closed mailbox rejects them."""
+        """Queue messages ahead of the waiting ones, in a turn of the cell."""
         self.messages.extendleft(reversed(entries))
         if self.closed:
             self._drain()
@@ -73,7 +73,6 @@ class Mailbox:
             self.owner.schedule()
 
     def wake(self) -> None:
-        """Schedule a cell that has become able to handle messages outside of a run."""
         if not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 

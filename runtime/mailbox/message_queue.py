@@ -265,5 +265,4 @@ class _BoundedQueue:
 
 
 def _is_always_accepted(entry: Entry) -> bool:
-    """Return True if the kernel guarantees delivery of the entry."""
     return isinstance(entry, Envelope) and not entry.is_user_message

@@ -307,7 +307,6 @@ class _Call:
         return True
 
     def expire(self) -> None:
-        """Count a failure, unless the call has ended."""
         if self._end():
             self._breaker.count_failure(self._era)
             self._on_timeout()

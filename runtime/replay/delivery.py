@@ -122,7 +122,6 @@ def _timer(turn: Turn, cell: Cell) -> Entry | None:
 
 
 def _ring(timer: Timer) -> None:
-    """Remove the alarm of a timer from the clock. A repeating timer sets its next alarm."""
     alarm = timer.alarm
     call = None if alarm is None else alarm.callback
     if alarm is not None and call is not None:

@@ -85,7 +85,6 @@ class Divergence(EffectDifference):
 
     @property
     def command(self) -> str:
-        """The command that replays up to this turn."""
         imports = "".join(f" --import {module}" for module in self.modules)
         return f"flykka debug {self.trace} --until {self.turn.sequence}{imports}"
 
@@ -169,7 +168,6 @@ def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergenc
 
 
 def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
-    """Yield a note if the turn has the same effects in another order."""
     here = os.environ.get("PYTHONHASHSEED", "random")
     is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
     if is_another_order and (header.hash_seed != here or here == "random"):

@@ -109,7 +109,6 @@ def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowa
 
 
 def raised(failure: SerializedThrowable | None) -> str | None:
-    """Return the type and the text of a failure, without parts that differ between processes."""
     return None if failure is None else f"{failure.type_name}: {_ADDRESS.sub('0x...', failure.message)}"
 
 
@@ -173,7 +172,6 @@ def _effect_difference(
 
 
 def _compared(effect: Effect) -> object:
-    """Return the part of an effect that is compared field by field: its message, if it has one."""
     message = getattr(effect, "message", None)
     return message if isinstance(message, Value | Undecoded) else effect
 
@@ -250,7 +248,6 @@ class EffectComparator:
     def _is_as_recorded(
         self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> bool:
-        """Return True if the turns are equal without decoding anything, or False if a detailed comparison is needed."""
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:
@@ -318,7 +315,6 @@ def _like_but_redacted(tags: Set[str]) -> Callable[[object, object], bool]:
 
 
 def _without_redacted(effects: Iterable[Effect], tags: Set[str]) -> tuple[Effect, ...]:
-    """Return the effects with every message of these tags replaced by its tag."""
     return tuple(_blanked(effect, tags) for effect in effects)
 
 

@@ -149,7 +149,6 @@ class ReplayEngine:
         return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
-        """Return the replayed actor at `path`, or None if no actor lives there or it is a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
 
@@ -253,7 +252,6 @@ class ReplayEngine:
         return self._leave_out(ref, "the trace does not record how it was created")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
-        """Apply the changes that a turn of a boundary makes to the tree of actors."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
                 self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
@@ -290,7 +288,6 @@ class TurnReplayer:
 
     @property
     def has_more(self) -> bool:
-        """True if a coroutine waits, or has ended with an outcome that was not yet reported."""
         return bool(self.suspended or self._ended_turns)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:

@@ -107,20 +107,17 @@ class ReplayMailbox(Mailbox):
         return None
 
     def holds(self, turn: Turn) -> bool:
-        """Return True if a replayed turn has sent the message of this turn, and it is not handled yet."""
         lane = self._signals if turn.kind == "signal" else self._messages
         entries = lane.get(turn.cause, ())
         return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in entries)
 
     def force(self, entry: Entry) -> None:
-        """Make the next run handle this entry, and no other."""
         if isinstance(entry, SignalEnvelope):
             self.control.append(entry)
         else:
             self.messages.append(entry)
 
     def withdraw(self) -> None:
-        """Drop an entry that was forced and not handled."""
         self.control.clear()
         self.messages = deque()
 

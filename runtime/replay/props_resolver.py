@@ -212,7 +212,6 @@ def _of_class(kind: type, name: str) -> object:
 
 @cache
 def _is_plain(kind: type, attribute: str) -> bool:
-    """Return True if an attribute only stores a value, unlike `__class__` and properties."""
     member = _of_class(kind, attribute)
     return not _is_special(attribute) and (isinstance(member, MemberDescriptorType) or not hasattr(member, "__set__"))
 
@@ -290,11 +289,9 @@ class PropsResolver:
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function annotated to return one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """Return the stand-in that the caller has passed for objects of this class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """Return the stand-in for an object missing from the trace. Raises `UnresolvedPropsError` if there is none."""
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
                 f"it contains a {_short(name)}, which a trace does not copy: pass stand_ins={{{name!r}: ...}}"
@@ -305,14 +302,13 @@ class PropsResolver:
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:
-        """Return a member of an enum. Raises the errors of `find`."""
         kind = self.find(name)
         if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
             raise UnresolvedPropsError(f"there is no {_short(name)}.{member}")
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
-        """Return a class or function that a trace may name, or its stand-in. Raises as `RecordableNames.find` does."""
+        """Raises as `RecordableNames.find` does."""
         if name in self._stand_ins:
             return self._stand_ins[name]
         if name in self._outside:

@@ -124,7 +124,6 @@ class RecordableNames:
 
     @cached_property
     def _given_classes(self) -> list[Declared]:
-        """The classes and functions of flykka's modules that the caller trusts."""
         modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
         return [each for module in modules for each in _defined_in(module)]
 

@@ -29,11 +29,9 @@ class TurnInputs:
         self.turn = turn
 
     def promise(self) -> int | None:
-        """Return the number of the next ask, or None if it was not recorded."""
         return next(self._promises, None)
 
     def lookup(self, path: str) -> tuple[Ref, ...] | None:
-        """Return the refs that were found at `path`, if the next recorded lookup was for this path."""
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
@@ -42,20 +40,16 @@ class TurnInputs:
         return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
-        """Return the refusal of a spawn at `path`, if it is the turn's next recorded refusal."""
         return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
-        """Return the next time that the turn has read, or None if it was not recorded."""
         return next(self._times, None)
 
     def outcome(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome for which the turn waits after these effects, or None if none was recorded."""
         place = sum(effect[0] == "awaited" for effect in performed)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
     def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome that directly follows the `performed` effects. None if another effect precedes it."""
         effects = self.turn.effects
         following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
@@ -119,14 +113,12 @@ class ReplayedTurn(Recorder):
 
     @property
     def inputs(self) -> TurnInputs | None:
-        """The record of the running turn."""
         cell = RUNNING.cell
         if self._suspended and cell is not None and cell.sequence in self._suspended:
             return self._suspended[cell.sequence]
         return self._of_recorded()
 
     def of(self, sequence: int | None) -> TurnInputs | None:
-        """Return the record of an earlier suspended turn, or of the current turn."""
         if sequence in self._suspended:
             return self._suspended[sequence]
         inputs = self._of_recorded()
@@ -147,7 +139,6 @@ class ReplayedTurn(Recorder):
         effects: list[EffectTuple],
         failure: SerializedThrowable | None,
     ) -> None:
-        """Record the turn that was forced, or a coroutine that has waited."""
         if self._recorded is None or sequence == self._recorded.sequence:
             self.effects = effects
             self.failure = failure

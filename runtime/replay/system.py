@@ -115,7 +115,6 @@ class ReplayPromise(PromiseRef):
             super().refuse(reason)
 
     def refuse_returned(self, outcome: object) -> None:
-        """Raise as in every system, unless the reply was already sent."""
         if not self._is_answered:
             super().refuse_returned(outcome)
 
@@ -159,7 +158,6 @@ class ReplaySystem(ActorSystem):
         return self.schedule.loop
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Let the coroutine continue with the recorded outcome."""
         if self.fork is None:
             self.coroutines.waits(cell, future)
 
@@ -174,7 +172,6 @@ class ReplaySystem(ActorSystem):
 
     @property
     def _inputs(self) -> TurnInputs | None:
-        """The record of the current turn, or None in a fork."""
         return None if self.fork is not None else self.replayed_turn.inputs
 
     def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
@@ -184,11 +181,9 @@ class ReplaySystem(ActorSystem):
         self._sequences = count(number)
 
     def next_sequence(self) -> int:
-        """Return the number of the recorded turn or, in a fork, the next number after it."""
         return self.number if self.fork is None else super().next_sequence()
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create a mailbox that waits for the recorded turns or, in a fork, an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
         return ReplayMailbox(cell) if props is not BOUNDARY and self.is_replayed(path) else ClosedMailbox(cell)
@@ -308,13 +303,11 @@ class ReplayLoop(VirtualLoop):
         return bool(self._ready)
 
     def due(self, now_ms: int, matches: Callable[[Any], bool]) -> Any:
-        """Return the first due timer for which `matches` returns True, or None."""
         running = [each for each in self.timers if not each.cancelled()]
         due = [each for each in running if each.alarm.due_ms <= now_ms and matches(each)]
         return min(due, key=lambda each: each.alarm.due_ms, default=None)
 
     def ring(self, timer: Any) -> None:
-        """Make the callback of a timer the next one."""
         self.timers.remove(timer)
         call = timer.alarm.callback
         timer.alarm.cancel()
@@ -348,7 +341,6 @@ class Coroutines:
             self._waiting.setdefault(cell, []).append(future)
 
     def run_coroutines(self) -> None:
-        """Continue all coroutines as far as the record reaches."""
         loop = self._system.loop
         loop.run_all()
         for cell in list(self._waiting):
@@ -401,7 +393,7 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """Return the future that waits for an outcome. None also for a cancelled wait."""
+        """None also for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
         futures = [each for each in self._waiting.get(cell, ()) if not each.done()]

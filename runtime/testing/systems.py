@@ -75,7 +75,6 @@ class FailureWatch:
         assert came, f"expected {expected} within {timeout} s; failures: {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
-        """Return the unexpected failures since the last call."""
         with self._changed:
             unexpected, self._unexpected = self._unexpected, []
         return unexpected

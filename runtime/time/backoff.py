@@ -68,6 +68,5 @@ class Backoff:
 def exponential_ms(
     min_ms: int, max_ms: int, factor: float, tries: int, random_factor: float, chance: random.Random
 ) -> int:
-    """Return `min_ms` times `factor` to the power of `tries`, at most `max_ms`, plus up to `random_factor` of that."""
     delay = min(float(max_ms), min_ms * factor ** min(tries, _MAX_DOUBLINGS))
     return int(delay * (1 + random_factor * chance.random())) if random_factor else int(delay)

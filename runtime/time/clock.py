@@ -59,12 +59,10 @@ class AlarmQueue:
         self._cancelled += 1
 
     def next_due(self) -> int | None:
-        """Return the time of the next alarm, or None."""
         self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Alarm | None:
-        """Pop the next alarm if it is due."""
         due = self.next_due()
         return heapq.heappop(self._heap)[2] if due is not None and due <= now_ms else None
 
@@ -122,7 +120,6 @@ class SystemClock:
 
 
 def ring(alarm: Alarm) -> None:
-    """Call the callback of an alarm, unless the alarm was cancelled."""
     callback, alarm.callback = alarm.callback, None
     if callback is None:
         return

@@ -79,7 +79,6 @@ class Timers:
         self._start(key, first_ms, message, interval_ms, Repeats.FROM_THE_FIRING)
 
     def cancel(self, key: Hashable) -> None:
-        """Cancel the timer of `key`, if there is one."""
         cell = self._cell
         timer = self._active.pop(key, None)
         if timer is None:
@@ -92,11 +91,9 @@ class Timers:
         return key in self._active
 
     def active(self) -> list[Timer]:
-        """Return the timers that will still send a message."""
         return list(self._active.values())
 
     def cancel_all(self) -> None:
-        """Cancel every timer, because the actor restarts or has ended."""
         # A killed actor's turn may still start timers on another thread; `_arm` checks that the cell has ended.
         timers, self._active = self._active, {}
         for timer in list(timers.values()):

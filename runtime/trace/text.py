@@ -30,7 +30,6 @@ def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
 
 
 def message_name(message: Value | Undecoded) -> str:
-    """Return the class of the message, or its tag if this process does not know the class."""
     content = unwrapped(message)
     return str(wire_fields(content).get(TAG_KEY, "?")) if isinstance(content, Undecoded) else type(content).__name__
 
@@ -49,7 +48,6 @@ def message_text(message: Value | Undecoded) -> str:
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
-    """Return the failure of a record: the exception of the turn, or the failure in its message."""
     match record:
         case Turn(failure=SerializedThrowable() as failure):
             return failure
@@ -83,7 +81,6 @@ def failure_text(failure: SerializedThrowable) -> str:
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
-    """Return the fields of a message in its wire form, or nothing if it cannot be read."""
     try:
         fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:

@@ -171,7 +171,6 @@ class OutputRoutes:
         }
 
     def receivers(self, output: ResultPartitionDescriptor) -> range:
-        """Return the subpartitions that receive the whole next batch of an output."""
         return self._selectors[output.output]()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
@@ -179,7 +178,6 @@ class OutputRoutes:
 
 
 def is_split(output: ResultPartitionDescriptor) -> bool:
-    """Return True if the rows of each batch are divided among the subpartitions, by key group."""
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 

@@ -63,7 +63,6 @@ class ChannelStateWriter:
         return self._hold(checkpoint_id, overtaken, [entry.batch for entry in entries])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Complete the inputs, because the barriers of all channels have arrived."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -71,7 +70,6 @@ class ChannelStateWriter:
         return self._write(checkpoint_id, overtaken)
 
     def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
-        """Add the batches that the barrier has overtaken in the outputs, and complete the outputs."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -83,7 +81,6 @@ class ChannelStateWriter:
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
-        """Add the written batches to the state of the checkpoint, and release the batches."""
         overtaken = checkpoint.overtaken
         assert overtaken is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
         overtaken.written = channel_state(self._descriptor, parts, folders)

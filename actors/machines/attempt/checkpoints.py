@@ -164,7 +164,6 @@ class BackgroundWork:
         return self._begin()
 
     def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
-        """Return the current job if it waits for the response to a command of this type for this checkpoint."""
         job = self._jobs[0] if self._jobs else None
         if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
             return None
@@ -211,7 +210,6 @@ class CheckpointBook:
 
     @property
     def under_way(self) -> tuple[int, ...]:
-        """The checkpoints that are neither acknowledged nor aborted."""
         return tuple(each.checkpoint_id for each in self if each.is_under_way)
 
     @property
@@ -339,7 +337,6 @@ class CheckpointBook:
         )
 
     def check(self) -> None:
-        """Assert the invariants: checkpoints after the last begun one are aborted, and committed ones removed."""
         assert all(each.phase is P.ABORTED for each in self if each.checkpoint_id > self._last_begun)
         assert not any(each.phase is P.COMMITTED for each in self)
 

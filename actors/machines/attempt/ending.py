@@ -79,7 +79,6 @@ class AttemptState:
 
     @property
     def ending(self) -> ExecutionState | None:
-        """The terminal state that the attempt approaches while its chain closes."""
         return None if self._end is None else self._end.state
 
     @property
@@ -146,7 +145,6 @@ class AttemptState:
                 assert_never(producer.state)
 
     def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
-        """Report the terminal state, with the accumulators, because the attempt has stopped all its work."""
         assert self._end is not None, "the chain has closed without being asked to"
         if closed.failure is not None and not self._has_final_end:
             self._end = _End(state=S.FAILED, failure=closed.failure)
@@ -216,7 +214,6 @@ class TaskCancellation:
         return [self._timer(now, now)]
 
     def on_due(self, now: int) -> list[TaskEffect]:
-        """Cancel again, or report the fatal error, because the attempt has not ended."""
         assert self._begun_ms is not None, "no cancellation has begun"
         if self.timeout_ms and now - self._begun_ms >= self.timeout_ms:
             fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())

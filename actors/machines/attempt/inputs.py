@@ -231,11 +231,9 @@ class TaskInputs:
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int) -> None:
-        """End the alignment of the checkpoint, so that its barriers overtake data."""
         self._perform(self.barriers.time_out(checkpoint_id))
 
     def drain_in_flight(self) -> tuple[InputInFlight, ...]:
-        """Remove and return the batches that the first barrier of an unaligned checkpoint has overtaken."""
         in_flight, self._in_flight = self._in_flight, ()
         return in_flight
 

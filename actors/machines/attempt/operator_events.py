@@ -79,7 +79,6 @@ class OperatorEventDispatcher:
         return self._stages.begin(Stage(command=handling))
 
     def drain_results(self) -> tuple[AggregateResult, ...]:
-        """Remove and return the results of global aggregates that have changed since the last stage."""
         if not self._results:
             return ()
         results, self._results = tuple(self._results.values()), {}

@@ -65,7 +65,6 @@ class TaskOutputs:
 
     @property
     def holds_barrier(self) -> bool:
-        """True if a barrier that may time out waits for the batches before it."""
         return bool(self._holding_barrier)
 
     @property
@@ -79,7 +78,6 @@ class TaskOutputs:
 
     @property
     def have_credit(self) -> bool:
-        """True if every output has a consumer with room for another batch."""
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
@@ -122,7 +120,6 @@ class TaskOutputs:
         return _effects(self._by_output[output].add_batch(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
-        """Send an event to every consumer, after all batches."""
         return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:

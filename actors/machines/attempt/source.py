@@ -49,7 +49,6 @@ LIMIT_MAX = 128 * 1024**2
 
 
 def cost_of(split: SourceSplit) -> int | None:
-    """Return the cost of a split, or `None` if the split is read as a batch of its own."""
     size_bytes = size_of(split)
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
@@ -159,7 +158,6 @@ class SplitReader:
 
     @property
     def batch_limit_bytes(self) -> int | None:
-        """The limit of the next batch in bytes, or `None` if splits are not read together."""
         return None if self._typical_cost is None else self.limit.bytes
 
     @property
@@ -205,11 +203,9 @@ class SplitReader:
             self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
-        """Stop requesting splits, because the enumerator has no more for this reader."""
         self._has_all = True
 
     def next(self) -> tuple[SourceSplit, ...]:
-        """Remove and return the splits of the next batch. Returns an empty tuple if there are no unread splits."""
         count = self.limit.next_batch(unread.split for unread in self._unread)
         return tuple(self._unread.popleft().split for _ in range(count))
 

@@ -124,7 +124,6 @@ class StageLine:
         self._line.append(stage)
 
     def add_follower(self, follower: Follower) -> None:
-        """Append an event. `released` returns it when all stages before it have ended."""
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
@@ -160,7 +159,6 @@ class StageLine:
         return first
 
     def released(self) -> list[Follower]:
-        """Remove and return the followers that no stage precedes, in order."""
         followers: list[Follower] = []
         while self._line and not isinstance(first := self._line[0], Stage):
             followers.append(first)
@@ -172,7 +170,6 @@ class StageLine:
         self.in_flight = 0
 
     def check(self) -> None:
-        """Assert the invariants: stage numbers ascend, and stages after the first only move rows."""
         stages = self.stages
         numbers = [stage.command.stage for stage in stages]
         assert len(stages) == self.in_flight
@@ -198,7 +195,6 @@ class Stages:
 
     @property
     def has_room(self) -> bool:
-        """True if another stage may begin: the limit is not reached, and consumers keep up."""
         return self.line.has_room and not self.outputs.is_back_pressured
 
     @property
@@ -206,7 +202,6 @@ class Stages:
         return any(stage.reads_rows for stage in self.line.stages)
 
     def on_tick(self, now: int) -> None:
-        """Account for the time since the last event, and set the time of the current event."""
         self.meter.on_tick(now)
         self.event_time.on_tick(now)
 
@@ -224,7 +219,6 @@ class Stages:
         self.event_time.is_paused = self.event_time.makes_watermarks and is_idle and has_input()
 
     def begin(self, stage: Stage) -> list[TaskEffect]:
-        """Add a stage, and begin it unless it has to wait for an earlier stage."""
         self.line.add(stage, self.meter.now_ms)
         return self.begin_work()
 
@@ -237,7 +231,6 @@ class Stages:
         return self._send_released()
 
     def recover(self, outputs: Iterable[StageOutput], input_watermark_ms: int) -> list[TaskEffect]:
-        """Send the batches that were in flight when the checkpoint was taken, and then the watermark."""
         effects = [effect for output in outputs for effect in self.outputs.add(output.output, output.batch)]
         makes_watermarks = self.event_time.makes_watermarks
         watermark_ms = self.event_time.watermark_ms if makes_watermarks else input_watermark_ms
@@ -324,7 +317,6 @@ class LatencyStats:
         self._statistics: dict[tuple[str, int], LatencyStatistics] = {}
 
     def report_latency(self, marker: LatencyMarker, now: int) -> None:
-        """Add the latency of a marker that has arrived."""
         source = marker.operator_id, marker.subtask
         self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))
         self._statistics.pop(source, None)

@@ -165,7 +165,6 @@ class SubtaskCheckpointCoordinator:
         return self._channel_state.finish_outputs(checkpoint_id, ())
 
     def on_timeout(self, checkpoint_id: int) -> list[TaskEffect]:
-        """End the alignment of a checkpoint, at the inputs and in the outputs."""
         self._inputs.time_out(checkpoint_id)
         effects, overtaken = self._stages.outputs.time_out(checkpoint_id)
         if self._waiting != checkpoint_id:

@@ -145,7 +145,6 @@ class ProcessingTimers:
         self.is_due = False
 
     def time_of_stage(self, now: int) -> int:
-        """Return the processing time of a stage that begins `now`, or 0 if no operator uses processing time."""
         return now if self._uses_processing_time else 0
 
     def on_restored(self) -> None:
@@ -153,7 +152,6 @@ class ProcessingTimers:
         self.is_due = self._uses_processing_time
 
     def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
-        """Record the earliest timer that the engine has reported."""
         before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
         self.on_due(now)
         if self._next_ms is None or self._next_ms == before or self.is_due:
@@ -168,5 +166,4 @@ class ProcessingTimers:
         self._next_ms, self.is_due = None, False
 
     def end(self) -> None:
-        """Stop firing, because the data has ended (as in Flink)."""
         self._next_ms, self.is_due, self._is_ended = None, False, True

@@ -146,7 +146,6 @@ class CompletedCheckpointStore:
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
-        """Empty the store of a job that has ended with `status`. Returns the checkpoints that are not deleted."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
@@ -175,7 +174,6 @@ class CompletedCheckpointStore:
         yield write
 
     def written(self, checkpoint_id: int) -> WriteMetadata:
-        """Record that the write of the metadata has ended, successfully or not. Returns the write."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
@@ -376,7 +374,7 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """Count the deletion of the whole job, which runs when no other deletion does."""
+        """The deletion of the job runs when no other deletion does."""
         assert not self, "another deletion is still running"
         self._under_way += 1
 

@@ -549,7 +549,6 @@ class CheckpointCoordinatorMachine:
             yield CheckpointFailuresExceeded(job_id=self._job_id, cause=cause)
 
     def _discard_unwritten(self, target_location: str | None) -> Effects:
-        """Delete the folder of an aborted checkpoint whose metadata could not be written."""
         yield from self._state.completed.dispose(checkpoints=_folder(target_location))
 
     def _subsume(self, completed_id: int, now: int) -> Effects:

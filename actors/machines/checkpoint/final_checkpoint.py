@@ -69,7 +69,6 @@ class FinalCheckpoint:
 
     @property
     def is_next(self) -> bool:
-        """True if the checkpoint is pending or begins as soon as possible."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property
@@ -85,12 +84,12 @@ class FinalCheckpoint:
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
-        """Request the checkpoint for the end of the input. Returns True if this is the first request."""
+        """Returns True if this is the first request."""
         self._at_end_of_data = True
         return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request the checkpoint for a stop, one at a time. Returns True if this is the first request."""
+        """There is one stop at a time. Returns True if this is the first request."""
         self._stop = self._stop or stop
         return self._request()
 

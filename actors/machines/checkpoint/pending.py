@@ -81,7 +81,6 @@ class CheckpointPlanCalculator:
 
     @property
     def blocking(self) -> tuple[PlannedTask, ...]:
-        """The tasks that are not ready for a checkpoint, in the order of the job."""
         return tuple(task for attempt, task in self._tasks.items() if attempt in self._not_ready)
 
     @property
@@ -241,12 +240,10 @@ class PendingCheckpoint:
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
-        """Add the states of the operator coordinators. The master hooks run next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.MASTER_HOOKS)
         self._coordinators = states
 
     def set_master_states(self, states: tuple[MasterState, ...]) -> None:
-        """Add the states of the master hooks. The tasks are triggered next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.TASKS)
         self._master_states = states
 
@@ -293,7 +290,6 @@ class PendingCheckpoint:
         return tuple(event for event in self._events if event.operator_id == operator_id)
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
-        """Return the state that is deleted if the checkpoint is aborted."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
 
     def expired(self, timeout_ms: int) -> CheckpointFailure:
@@ -360,7 +356,6 @@ class PendingCheckpoints:
         return self._pending.get(checkpoint_id)
 
     def use_id(self, checkpoint_id: int) -> None:
-        """Record an id that was drawn, or used by an earlier job. Ids only grow."""
         assert checkpoint_id > self._last_id, f"the checkpoint id {checkpoint_id} is not above {self._last_id}"
         self._last_id = checkpoint_id
 
@@ -373,7 +368,6 @@ class PendingCheckpoints:
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:
-        """Remove a completed or aborted checkpoint, and remember the attempts that have acknowledged it."""
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:

@@ -140,7 +140,6 @@ class SavepointRequests:
 
     @property
     def stopped_with(self) -> str | None:
-        """The path of the savepoint with which the job has stopped or is stopping, or `None`."""
         return self._stopped_with
 
     @property

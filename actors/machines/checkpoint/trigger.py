@@ -101,7 +101,6 @@ class CheckpointTrigger:
         yield from self.periodic.start(now)
 
     def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Stop the periodic trigger, and decline the queued requests."""
         for request in self._requests.abort_all():
             yield from self._decline(request, reason)
         self._missed_tick = False
@@ -244,7 +243,6 @@ class CheckpointTrigger:
     # Ended checkpoints
 
     def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
-        """Record a completed checkpoint. After the final checkpoint the scheduler is stopped."""
         self._requests.completed(now)
         if self.final.begun == checkpoint_id:
             self.final.complete()
@@ -442,7 +440,6 @@ class PeriodicTrigger:
             yield self._arm(now, delay_ms)
 
     def rearm_if_missed(self, now: int) -> Iterator[StartTimer]:
-        """Set the next tick if an error prevented the last one from doing so."""
         if self._due is not None and self._due <= now and self._interval_ms is not None:
             yield self._arm(now, self._interval_ms)
 

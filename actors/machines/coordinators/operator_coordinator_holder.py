@@ -432,7 +432,6 @@ class SubtaskGateway:
         return []
 
     def close(self, checkpoint_id: int) -> None:
-        """Hold events until the subtask has passed the barrier of the checkpoint."""
         if self.attempt_number is not None:
             self.closed_for += (checkpoint_id,)
 
@@ -441,7 +440,6 @@ class SubtaskGateway:
         return self._reopen(tuple(each for each in self.closed_for if each > up_to))
 
     def forget(self, checkpoint_id: int) -> list[bytes]:
-        """Return the held events that may be sent, because the checkpoint has ended."""
         return self._reopen(tuple(each for each in self.closed_for if each != checkpoint_id))
 
     def _reopen(self, closed_for: tuple[int, ...]) -> list[bytes]:

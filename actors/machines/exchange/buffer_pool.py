@@ -49,7 +49,6 @@ class GrantedBuffers:
         """Do nothing, because sizes are assigned, not computed."""
 
     def take_buffer(self) -> bool:
-        """Return True, because buffers within the size of the pool always exist."""
         return True
 
     def give_back_buffers(self, count: int) -> None: ...
@@ -113,7 +112,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def free(self) -> int:
-        """The number of buffers that the pool could still lend within its size."""
         return max(self.size - self.used, 0)
 
     @property
@@ -128,7 +126,6 @@ class LocalBufferPool(Generic[Listener]):
         return self._take_idle() or self._take_from_provider()
 
     def take_up_to(self, limit: int) -> int:
-        """Take up to `limit` buffers and return the number taken."""
         count = 0
         while count < limit and self.request_buffer():
             count += 1

@@ -323,7 +323,6 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     @property
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """The aligning checkpoint, if there is one."""
         return () if self._alignment is None else (self._alignment.checkpoint_id,)
 
     @property

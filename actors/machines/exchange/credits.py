@@ -63,7 +63,6 @@ class ChannelCredits:
 
     @property
     def in_use(self) -> int:
-        """The number of batches that have arrived and are not yet processed."""
         return len(self._in_use_is_floating)
 
     @property
@@ -75,7 +74,6 @@ class ChannelCredits:
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
     def take_announcement(self) -> int:
-        """Return the number of credits to announce to the sender, and count them as announced."""
         announced, self.unannounced = self.unannounced, 0
         return announced
 

@@ -128,12 +128,10 @@ class InputChannel:
 
     @property
     def is_open(self) -> bool:
-        """True if the subpartition was requested, and the channel has neither ended nor failed."""
         return self.state is _READING or self.state is _REQUESTED
 
     @property
     def is_drained(self) -> bool:
-        """True if the channel was read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:
@@ -170,7 +168,7 @@ class InputChannel:
         return Tell(to=self.descriptor.partition_id, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
-        """Fail the channel: the producer's TaskManager has ended, and elements that have not arrived are lost."""
+        """The producer's TaskManager has ended, and elements that have not arrived are lost."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
             message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",
@@ -228,7 +226,6 @@ class InputChannel:
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Return the unread batches before the barrier of the checkpoint."""
         barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer

@@ -132,7 +132,6 @@ class InputGate:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element that overtakes data can be read now."""
         return bool(self._priority_turns) and self.failure is None
 
     @property
@@ -159,7 +158,6 @@ class InputGate:
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
-        """Request every subpartition that was not requested yet."""
         return [channel.request() for channel in self.channels if channel.state is ChannelState.CREATED]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
@@ -244,19 +242,17 @@ class InputGate:
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
-        """Return the credit of the oldest batch read from `channel`, so that another may arrive on any channel."""
+        """Return the credit of the oldest batch read from `channel`. Any channel of the input may use it."""
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
         self._read_others_after_first(self._input_of[channel])
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: Sequence[int]) -> list[GateEffect]:
-        """Set the number of floating credits of each input. Waiting channels may get credits."""
         pools = zip(self.floating, floating, strict=True)
         return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
 
     def block(self, channel: int) -> None:
-        """Do not read from `channel` until `unblock_all`."""
         self._blocked.add(channel)
         self._input_of[channel].turns.pop(channel, None)
         self._take_turn(self._input_of[channel])
@@ -268,7 +264,6 @@ class InputGate:
             self._line_up(self.channels[channel])
 
     def prioritize(self, channel: int, checkpoint_id: int) -> None:
-        """Let the barrier that was announced in `channel` overtake the data before it."""
         self.channels[channel].prioritize(checkpoint_id)
         self._line_up(self.channels[channel])
 

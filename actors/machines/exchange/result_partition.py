@@ -310,7 +310,6 @@ class ResultPartition:
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
-        """Return a blocking partition, which must be completely written, in its finished form."""
         assert self.is_blocking, f"{self.descriptor.partition_id} is not a blocking partition"
         assert self.is_finished, f"{self.descriptor.partition_id} is not written completely"
         return FinishedPartition(
@@ -323,7 +322,6 @@ class ResultPartition:
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """The subpartitions whose reader is still attached and has not been sent end-of-partition."""
         return tuple(self._unconsumed)
 
     @property
@@ -368,7 +366,6 @@ class ResultPartition:
         return self._add_event(index, event)
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let an event overtake all batches. Returns the effects and the overtaken batches."""
         assert not self.is_blocking, "no event can overtake batches in a blocking partition"
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
@@ -465,7 +462,6 @@ class ResultPartition:
         self._queued_bytes -= sum(batch.size_bytes for batch in removed)
 
     def _reconnected(self, index: int) -> tuple[BatchRef, ...]:
-        """Detach a reader that has failed. Returns the batches that it may not have read."""
         holder = self.subpartitions[index]
         waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
         lost_batches = holder.reconnect(self._last_events.values())

@@ -104,7 +104,6 @@ class NetworkBufferPool:
         self._free = 0
 
     def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
-        """Return the pools whose size has changed since the last call."""
         self.redistribute_buffers()
         resized, self._resized = tuple(self._resized), {}
         return resized
@@ -173,7 +172,6 @@ class NetworkBufferPool:
 
 
 def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
-    """Return how many of the `spare` buffers the pool could use."""
     return spare if pool.maximum is None else min(spare, pool.maximum - pool.minimum)
 
 
@@ -200,7 +198,6 @@ class NetworkSettings:
 
     @property
     def bytes_per_buffer(self) -> int | None:
-        """The number of bytes per buffer, or `None` if bytes are not limited."""
         if self.network_memory_bytes is None or self.network_buffers is None:
             return None
         return max(self.network_memory_bytes // max(self.network_buffers, 1), 1)
@@ -262,7 +259,6 @@ class ShuffleEnvironment:
 
     @property
     def is_settled(self) -> bool:
-        """True if no task has to be notified of changed sizes."""
         return self.buffers.is_settled
 
     def take_resized(self) -> dict[ExecutionAttemptId, TaskBuffers]:

@@ -55,7 +55,6 @@ class WatermarkValve:
         self._heap = [(restored_ms, channel) for channel in range(channels)]
 
     def on_watermark(self, channel: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
-        """Handle the watermark of a channel. Returns what the task may now emit."""
         status = self._channels[channel]
         if status.is_idle or watermark.timestamp_ms <= status.watermark_ms:
             return []
@@ -66,7 +65,6 @@ class WatermarkValve:
         return self._advance(self._minimum())
 
     def on_status(self, channel: int, status: WatermarkStatus) -> list[Watermark | WatermarkStatus]:
-        """Handle a channel that becomes idle or active. Returns what the task may now emit."""
         channel_status = self._channels[channel]
         if channel_status.is_idle == status.idle:
             return []
@@ -281,7 +279,6 @@ class TimestampsAndWatermarks:
 
     @property
     def state(self) -> WatermarkState:
-        """The watermarks for a checkpoint, including those of the partitions that have one."""
         partitions = tuple(
             PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
             for name, partition in self._partitions.items()
@@ -329,7 +326,6 @@ class TimestampsAndWatermarks:
         return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """Handle an upstream watermark. Only the end of event time is forwarded."""
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
@@ -350,7 +346,6 @@ class TimestampsAndWatermarks:
         return min(changes, default=None)
 
     def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """Return the active partition with the lowest watermark, this watermark, and its idle time (ms)."""
         active = [
             (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
         ]

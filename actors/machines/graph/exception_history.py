@@ -73,7 +73,6 @@ class ExceptionHistory:
         assert all(number in self._entries for number in self._numbers.values())
 
     def take_new(self) -> list[NewFailure]:
-        """Return the new failures since the last call, without repeated failures."""
         new, self._new = self._new, []
         return new
 

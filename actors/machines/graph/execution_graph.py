@@ -124,7 +124,6 @@ class ExecutionGraph:
         return (subtask.execution for subtask in self._tasks.subtasks())
 
     def accumulators(self) -> AccumulatorResults:
-        """The merged accumulators of the current attempts that have FINISHED."""
         finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
         return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
@@ -138,7 +137,6 @@ class ExecutionGraph:
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """Return True if this version restarts the whole job and waits for its state."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:

@@ -58,7 +58,6 @@ class Deployments:
             group.missing += 1
 
     def supplied(self, task: Subtask) -> None:
-        """Record that the task has received its slot or its restored state."""
         group = self._group_of[task]
         self._needs[task] -= 1
         group.missing -= 1
@@ -66,7 +65,6 @@ class Deployments:
             self._ready.append(group)
 
     def leave(self, task: Subtask) -> None:
-        """Remove a task whose attempt has ended before it was deployed."""
         group = self._group_of.pop(task, None)
         if group is None:
             return
@@ -76,7 +74,6 @@ class Deployments:
             self._ready.append(group)
 
     def readable(self, producer: Subtask) -> None:
-        """Continue with the groups that waited for the output of this task."""
         for group, unreadable in self._parked.pop(producer, ()):
             self._park(group, unreadable)
 

@@ -137,7 +137,6 @@ class RegionPartitionReleaseStrategy(Generic[T]):
                     self._reads[region][exchange] = None
 
     def finished(self, task: T) -> tuple[Partition[T], ...]:
-        """Record that the task has finished. Returns the partitions that can be released now."""
         if task in self._finished:
             return ()
         self._finished.add(task)

@@ -40,12 +40,10 @@ class Interval:
 
     @property
     def has_lower_bound(self) -> bool:
-        """True if rows can be too early to match."""
         return self.lower_ms > -UNBOUNDED_MS
 
     @property
     def has_upper_bound(self) -> bool:
-        """True if rows can be too late to match."""
         return self.upper_ms < UNBOUNDED_MS
 
     @property
@@ -76,7 +74,6 @@ class IntervalSegments(Segments[Frame]):
 
     @property
     def has_end(self) -> bool:
-        """True if rows are dropped at some time."""
         return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:

@@ -74,7 +74,6 @@ class CheckpointStatsTracker:
 
     @property
     def last_acknowledged(self) -> Subtasks:
-        """The acknowledgements of the last completed checkpoint, as far as they are retained."""
         return {} if self.latest_completed is None else self._subtasks.get(self.latest_completed.checkpoint_id, {})
 
     @property
@@ -93,7 +92,6 @@ class CheckpointStatsTracker:
         return tuple(reversed(newest))
 
     def lookup(self, checkpoint_id: int) -> CheckpointStatistics | None:
-        """Return a checkpoint that is in progress, listed, or among the latest, or else `None`."""
         stats = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
         stats = stats or next((each for each in latest if each and each.checkpoint_id == checkpoint_id), None)
@@ -183,7 +181,6 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def on_coordinator_lost(self, now: int) -> None:
-        """Fail the checkpoints in progress, because their coordinator has ended."""
         for checkpoint_id in list(self._in_progress):
             self._abort(checkpoint_id, now, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
 

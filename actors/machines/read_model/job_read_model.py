@@ -54,7 +54,6 @@ class RescaleHistory:
             self._rescales.popitem(last=False)
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """End the rescales that the previous JobMaster had begun."""
         reason = rescaling.RescaleTerminatedReason.EXCEPTION_OCCURRED
         for rescale in [each for each in self._rescales.values() if each.reason is None]:
             self.record(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
@@ -242,7 +241,6 @@ class JobReadModel:
                 pass
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """End the activities of the previous JobMaster and CheckpointCoordinator."""
         self._deployments.end(at_ms)
         self.checkpoints.on_coordinator_lost(at_ms)
         self.rescales.on_new_job_master(at_ms)
@@ -412,7 +410,6 @@ class DeployingAttempts:
                 self.end(message.timestamp_ms)
 
     def end(self, at_ms: int) -> None:
-        """Record that no attempt is DEPLOYING any more."""
         self._attempts.clear()
         if self.told.since_ms is not None:
             total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)

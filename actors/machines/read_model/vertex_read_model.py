@@ -104,7 +104,6 @@ class _Subtask:
         )
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> None:
-        """Add a report of `at_ms`, and drop samples before the window that ends there."""
         self.samples.append(_Sample(at_ms, metrics, accumulators))
         while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
             self.samples.popleft()
@@ -118,7 +117,6 @@ class _Subtask:
                 return
 
     def recent(self) -> _Window | None:
-        """Return the first and last sample of the window, or `None` if the attempt has ended or has too few reports."""
         if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
             return None
         first, last = self.samples[0], self.samples[-1]
@@ -159,7 +157,6 @@ class VertexReadModel:
         self._vertex = replace(self._vertex, parallelism=parallelism)
 
     def reset(self) -> None:
-        """Reset every subtask, because the job restarts."""
         for subtask in self._subtasks:
             subtask.state = ExecutionState.CREATED
 
@@ -187,7 +184,6 @@ class VertexReadModel:
         return metrics.rows_in - before
 
     def record_checkpoint(self, triggered_ms: int) -> None:
-        """Record a completed checkpoint that was triggered at this time. Restarts begin from it."""
         for subtask in self._subtasks:
             subtask.checkpointed(triggered_ms)
 
@@ -212,7 +208,6 @@ class VertexReadModel:
     def subtasks(
         self, acknowledged: Mapping[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
     ) -> tuple[SubtaskDetails, ...]:
-        """Return the subtasks with their attempts, and their metrics in a checkpoint."""
         vertex_id = self._vertex.vertex_id
         return tuple(
             _details(number, subtask, acknowledged.get((vertex_id, number)))
@@ -284,7 +279,6 @@ def _details(number: int, subtask: _Subtask, acknowledged: SubtaskCheckpointStat
 
 
 def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
-    """Return rows in and rows out per second, over all windows together."""
     rows_in = rows_out = 0.0
     for first, last in windows:
         ms = last.at_ms - first.at_ms
@@ -338,7 +332,6 @@ def least_watermark(watermarks: Iterable[int | None]) -> int | None:
 
 
 def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
-    """Return the latency with the highest median, or `None` without latencies."""
     slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
     return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 

@@ -435,7 +435,6 @@ class RescaleTimeline:
         self._attempts = 0
 
     def enter(self, state: SchedulerState, now: int) -> list[Rescale]:
-        """Record a new state of the scheduler. Returns the current rescale, if any, as a report."""
         if self._state is not None and self._state.state is state:
             return []
         self._state = SchedulerStateSpan(state=state, entered_ms=now)
@@ -478,7 +477,6 @@ class RescaleTimeline:
         return [self._put(rescale)]
 
     def decide(self, parallelism: Mapping[JobVertexId, int]) -> list[Rescale]:
-        """Record the new parallelism of the current rescale."""
         assert self.under_way is not None, "no rescale is under way"
         vertices = tuple(
             replace(vertex, post_parallelism=parallelism[vertex.vertex_id]) for vertex in self.under_way.vertices

@@ -122,5 +122,4 @@ class RepeatedFailures:
         )
 
     def checkpoint_completed(self) -> None:
-        """Reset the counts, because the job has made progress."""
         self._counts.clear()

@@ -57,7 +57,6 @@ class EagerSchedulingStrategy(Generic[T]):
 
 
 def in_order(topology: SchedulingTopology[T], tasks: Collection[T]) -> tuple[T, ...]:
-    """Return the tasks of these regions in the order of the job."""
     ordered = [task for region in sorted(topology.regions_of(tasks)) for task in topology.regions[region]]
     return tuple(task for task in ordered if task in tasks)
 
@@ -108,7 +107,6 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
                 self._unfinish(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Return the regions whose inputs are complete. The other regions begin when their inputs are complete."""
         self.reset(tasks)
         return self._schedule(sorted(self._topology.regions_of(tasks)))
 
@@ -195,7 +193,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(in_order(self._topology, tasks))
 
     def consumable(self, task: T) -> tuple[bool, ...]:
-        """Return for each input of the task whether it can be read."""
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:

@@ -70,7 +70,6 @@ class SchedulingTopology(Generic[T]):
         return self._produced.get(task, ())
 
     def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:
-        """Return the regions of these tasks, each once, in the order of the tasks."""
         return tuple(dict.fromkeys(self.region_of[task] for task in tasks))
 
     def _region_inputs(self) -> Iterator[RegionInput[T]]:

@@ -95,7 +95,6 @@ class LeastUtilized:
         return slot in candidate.free[candidate.sizes[slot]]
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """Return the used fraction of the TaskManager's slots, from 0 to 1."""
         return self._candidates[task_manager].utilization
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:

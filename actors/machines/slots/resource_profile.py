@@ -56,7 +56,6 @@ def of_figures(numbers: Iterable[int]) -> ResourceSpec:
 
 
 def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
-    """Return the reason for refusing a request, if `largest` are the largest possible slots."""
     there = sorted(largest, key=figures, reverse=True)
     offered = (
         f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there are no slots"
@@ -81,7 +80,6 @@ class ResourceBudget:
 
     @property
     def utilization(self) -> float:
-        """The used fraction of the most used resource, from 0 to 1."""
         return max(used / there if there else 0.0 for there, used in zip(figures(self.total), self._taken, strict=True))
 
     def has_room_for(self, size: ResourceSpec) -> bool:
@@ -120,7 +118,6 @@ def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: Resou
 
 
 def _fill(budget: ResourceBudget, size: ResourceSpec, number: int) -> int:
-    """Count up to `number` slots. Returns how many fit."""
     count = min(number, budget.slots_left(size, number))
     for _ in range(count):
         budget.take(size)

@@ -172,12 +172,10 @@ class SlotManager:
 
     @property
     def allocations(self) -> dict[SlotId, AllocationId | None]:
-        """The allocation that holds each known slot, or for which the slot is PENDING."""
         return {slot.slot_id: slot.allocation_id for slot in self._slots}
 
     @property
     def requests(self) -> tuple[AllocationId, ...]:
-        """The unfulfilled requests, with a PENDING slot or without a slot."""
         return tuple(self._requests)
 
     @property
@@ -313,7 +311,6 @@ class SlotManager:
         return [*self._fail_unfulfillable(), *self._serve()]
 
     def _fail_unfulfillable(self) -> list[SlotManagerEffect]:
-        """Fail the waiting requests for which no slot will ever be large enough."""
         if not self._refuses_unfulfillable:
             return []
         sizes = self._slots.sizes() | self._tracker.sizes_to_come()

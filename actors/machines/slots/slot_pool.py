@@ -241,7 +241,6 @@ class SlotPool:
 
     @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
-        """The waiting requests, longest waiting first."""
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:

@@ -107,7 +107,6 @@ class SlotSharing:
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
-        """Return the slot of the subtask's previous attempt, if it is reserved."""
         return self._prior.get(_subtask(request))
 
     def is_kept(self, allocation_id: AllocationId) -> bool:
@@ -116,7 +115,6 @@ class SlotSharing:
     # Room for requests
 
     def room(self, request: SlotRequest, task_manager: TaskManagerId | None = None) -> SharedSlot | None:
-        """Return the first held slot that the request can join, on any TaskManager or on this one."""
         opened = self._open(request.slot_sharing_group, _place(request))
         if task_manager is None:
             return self._joinable(request, opened.resolved.values())
@@ -279,7 +277,6 @@ class SlotSharing:
                 opened.add(shared)
 
     def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
-        """Return True if the place is free, and not reserved for a subtask other than `subtask`."""
         kind, name = place
         if kind == "co-location":
             return name not in shared.constraints

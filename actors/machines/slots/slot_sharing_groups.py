@@ -45,7 +45,6 @@ def _has_sink(vertex: JobVertex) -> bool:
 
 
 def parallelism_for(vertices: Iterable[JobVertex], slots: int) -> Mapping[JobVertexId, int] | None:
-    """Return the parallelism of each vertex for this number of slots, or `None` if it is too few."""
     groups = slot_sharing_groups(vertices)
     for_each = slots // len(groups)
     if for_each == 0:

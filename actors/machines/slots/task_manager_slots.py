@@ -86,7 +86,6 @@ class TaskManagerSlots:
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """Return the slot to use next: a new slot to cut, or a free slot."""
         cut = self._dynamic.choose(required)
         if cut is not None:
             return cut
@@ -174,7 +173,6 @@ class TaskManagerSlots:
         self._block(slot.task_manager)
 
     def release(self, slot: TaskManagerSlot) -> None:
-        """Free the slot, or remove it if it is dynamic."""
         slot.state = next_phase(SLOT_MOVES, slot.state, SlotState.FREE)
         slot.allocation_id = slot.job_id = None
         self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
@@ -243,7 +241,6 @@ class DynamicSlots:
         self._declared: dict[TaskManagerId, _Declared] = {}
 
     def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
-        """Register a TaskManager without slots. Does nothing if it has declared no resources."""
         if total != UNSPECIFIED:
             self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
 
@@ -275,7 +272,6 @@ class DynamicSlots:
         return False
 
     def give_back(self, task_manager: TaskManagerId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """Count a slot as free or, if dynamic, as removed."""
         own = self._declared.get(task_manager)
         if own is not None:
             own.budget.give_back(size)
@@ -323,7 +319,6 @@ class DynamicSlots:
         return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
 
     def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:
-        """Return the total and the free resources of a TaskManager, both unspecified if they are not known."""
         own = self._declared.get(task_manager)
         return (UNSPECIFIED, UNSPECIFIED) if own is None else (own.budget.total, own.budget.remaining)
 

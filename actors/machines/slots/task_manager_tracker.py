@@ -84,7 +84,6 @@ class TaskManagerTracker:
         return task_manager in self._registered
 
     def is_gone(self, task_manager: TaskManagerId, instance: int) -> bool:
-        """Return True if this instance, or a later one, was given up."""
         return instance <= self._gone.get(task_manager, 0)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
@@ -96,7 +95,6 @@ class TaskManagerTracker:
 
     @property
     def startable_slots(self) -> int:
-        """The number of slots that will come from TaskManagers that are starting or can still be started."""
         room = self._workers.limit() - len(self._starting) - len(self._registered)
         return self.expected_slots + max(0, room) * self._workers.slots
 
@@ -105,7 +103,6 @@ class TaskManagerTracker:
         return self._failures >= START_FAILURES_MAX
 
     def sizes_to_come(self) -> frozenset[ResourceSpec]:
-        """Return the largest slot of a TaskManager that is starting or can be started, or nothing if there is none."""
         can_start = len(self._starting) + len(self._registered) < self._workers.limit()
         return frozenset({self._workers.largest_slot} if can_start or self.expected_slots > 0 else ())
 
@@ -118,7 +115,6 @@ class TaskManagerTracker:
             self._last_number = max(self._last_number, number_of(task_manager))
 
     def register(self, task_manager: TaskManagerId, instance: int) -> None:
-        """Register a TaskManager, which may have been started elsewhere."""
         self._failures = 0
         self._starting.pop(task_manager, None)
         self._registered[task_manager] = instance

@@ -318,7 +318,6 @@ class SplitEnumerator:
 
     @property
     def has_few_splits(self) -> bool:
-        """True if readers may soon wait for splits."""
         return len(self._unassigned) < FEW_SPLITS
 
     @property

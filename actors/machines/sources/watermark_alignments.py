@@ -45,7 +45,6 @@ class _Reader:
         return not self.is_idle and self.watermark_ms != WATERMARK_MAX
 
     def begin(self) -> None:
-        """Reset the reader for its next attempt, which has to report first."""
         self.attempt = self.told_ms = None
         self.watermark_ms, self.is_idle = WATERMARK_MIN, False
 

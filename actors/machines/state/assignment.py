@@ -283,7 +283,6 @@ def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVer
 
 
 def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
-    """Return the current ids, by the ids that users have set."""
     return {
         operator.user_defined_operator_id: operator.operator_id
         for vertex in vertices

@@ -48,7 +48,6 @@ class StatePart:
 
     @property
     def own_ids(self) -> frozenset[str]:
-        """The ids of the handles, if they contain only rows of the subtask in the current schema."""
         return frozenset() if self.written is None else frozenset(each.state_id for each in self.written.handles)
 
     def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:

@@ -159,7 +159,6 @@ class Committables(Generic[Piece]):
         self.pending: tuple[Piece, ...] = ()
 
     def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
-        """Return the output that a completed checkpoint commits: its own, and that of earlier checkpoints."""
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:

@@ -34,7 +34,6 @@ def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def ddl_name(name: str) -> str:
-    """Return a name in DDL: ASCII identifiers are unchanged, other names are in backticks."""
     return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
@@ -44,7 +43,6 @@ def quoted(name: str) -> str:
 
 
 def columns_of(ddl: str) -> dict[str, str]:
-    """Parse a DDL text from `columns_ddl` into its columns: types by name."""
     columns: dict[str, str] = {}
     for column in _parts(ddl):
         match = _COLUMN.fullmatch(column)
@@ -107,7 +105,6 @@ def changes(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def has_changed(was: StateSchema, now: StateSchema) -> bool:
-    """Return True if stored values have other names, positions or types than the current ones."""
     return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
 
 

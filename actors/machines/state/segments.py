@@ -136,7 +136,6 @@ class Segments(Generic[Frame]):
         return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (bounds, *_), readings in parts.items())
 
     def durable(self) -> dict[Written, ResultBounds]:
-        """Return the segments that a completed checkpoint contains, with their bounds."""
         return {
             segment.written: self.bounds(segment)
             for segment in self._live
@@ -167,7 +166,6 @@ class Segments(Generic[Frame]):
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
-        """Return True if no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
         ids = {segment.batch_id for segment in segments}
         return all(segment.version > newest for segment in self._live if segment.batch_id not in ids)
@@ -193,7 +191,6 @@ class Segments(Generic[Frame]):
         ]
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Make the segments written for a completed checkpoint durable."""
         self._live = [
             replace(segment, written=replace(segment.written, checkpoint_id=None))
             if segment.written is not None and segment.written.checkpoint_id == checkpoint_id

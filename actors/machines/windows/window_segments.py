@@ -112,7 +112,6 @@ class WindowSegments(Segments[Frame]):
         return latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
 
     def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return all rows for the windows that start after `after_ms`, up to `to_ms`."""
         bounds = ((segment, latest(self._closed_to(segment), after_ms)) for segment in self._live)
         return tuple(
             self._reading(segment, bound, self._windows.end_of_last(to_ms))

@@ -86,7 +86,6 @@ class ForkEnvironment:
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
-        """Put the messages in flight at the fork, from or to actors that are not replayed, into the mailboxes."""
         for turn in self.recorded.in_flight:
             self.redelivery(turn, turn.cause)()
 
@@ -99,7 +98,6 @@ class ForkEnvironment:
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
-        """Call after this virtual time, or at once if it is 0."""
         if late_ms == 0:
             call()
         else:
@@ -149,7 +147,6 @@ class ForkEnvironment:
         return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """Return the index of the runnable that ran next in the recording, or None if unknown."""
         return self.schedule.choose(ready)
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
@@ -164,11 +161,9 @@ class ForkEnvironment:
 
     @property
     def expects_more(self) -> bool:
-        """True if more recorded input from outside will arrive."""
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
-        """Deliver the messages from outside that are due, and set one alarm for the next."""
         clock = self._system.clock
         while self._upcoming and self._upcoming[0].now_ms <= clock.now_ms():
             record = self._upcoming.popleft()
@@ -221,7 +216,6 @@ class ForkEnvironment:
 
 
 def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
-    """Put a message into a mailbox. `first` puts it ahead of all others."""
     if isinstance(entry, SignalEnvelope):
         mailbox.put_signal(entry)
     elif first and not mailbox.closed:
@@ -331,7 +325,6 @@ class RecordedEvents:
             self._sort(record)
 
     def remove_turn(self, turn: Turn) -> bool:
-        """Remove the input that would deliver the message of a turn. Returns False if there is none."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)
         elif turn in self.from_outside:
@@ -435,7 +428,6 @@ class RecordedStandIn:
                 (self._own if is_own else self._expected).append(turn)
 
     def create(self) -> None:
-        """Repeat the first turn of an actor that was spawned in the fork. Called in its turn."""
         if self._create is not None:
             self._play(self._create)
 

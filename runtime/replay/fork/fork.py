@@ -216,7 +216,6 @@ class Fork:
         return "the condition is met"
 
     def _is_begun(self, cell: Cell) -> bool:
-        """Return True if a cell that has not started yet will be started by its waiting signals, or by this turn."""
         turn = self.turn
         if turn is not None and turn.recipient == cell.ref and isinstance(turn.message, Create):
             return True

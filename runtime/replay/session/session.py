@@ -188,7 +188,6 @@ class Walk:
             self.go_to(self.position)
 
     def _replay_to(self, position: int) -> None:
-        """Replay everything from the start, and retain the last steps."""
         self.restart()
         while self._replayed < position - _KEPT:
             self._skip()
@@ -201,7 +200,6 @@ class Walk:
             self._replay_to(self.position)
 
     def _described(self, path: str, ref: Ref | None = None) -> State | Absent:
-        """Return the state of the actor at `path` at the engine's position, if it is the actor of `ref`."""
         cell = self.engine.system.cells.find(path)
         if cell is None or cell.instance is None or (ref is not None and cell.ref != ref):
             return Absent.ABSENT

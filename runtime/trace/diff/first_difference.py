@@ -203,7 +203,6 @@ class _Comparing:
         return all(number > earliest for number in queues)
 
     def _record_rest(self) -> None:
-        """Record a difference for each record without a counterpart, because the other run has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             for actor, records in side.queues.items():
                 if other.ended and records and actor not in self._differences:

@@ -133,7 +133,6 @@ class ValueComparator:
 
 
 def _on_the_wire(message: Undecoded) -> Any:
-    """Return the fields of a message of an unknown class, or its bytes if it has none."""
     try:
         return msgpack.unpackb(message.data, use_list=False)
     except ValueError:

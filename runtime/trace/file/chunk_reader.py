@@ -50,7 +50,6 @@ class Decoding:
         self._cache: dict[bytes | str, Value | Undecoded] = {}
 
     def value(self, packed: bytes | str) -> Value | Undecoded:
-        """Return the message, or the reason why there is none."""
         value = self._cache.get(packed)
         if value is None:
             value = _value(packed)
@@ -152,7 +151,6 @@ class Chunk:
         yield from numbers
 
     def refusal(self, wrong: Exception) -> TraceError:
-        """Return the error for content that no recorder wrote: its checksum is right, but its parts do not fit."""
         return TraceError(f"{self._place} cannot be read: {wrong}")
 
     def message(self, place: int) -> Value | Undecoded:
@@ -260,7 +258,6 @@ class Content:
 
     @property
     def message_bytes(self) -> int:
-        """The size of the packed message in bytes, or 0 if there is none."""
         try:
             return len(self._chunk.values[self._message])
         except MALFORMED:

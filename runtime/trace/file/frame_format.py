@@ -87,7 +87,6 @@ def block(chunks: Iterable[bytes]) -> bytes:
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the frames of some chunks, each as soon as it is large enough."""
     payloads: list[bytes] = []
     for chunk in chunks:
         payloads.append(chunk)
@@ -120,7 +119,6 @@ def names(content: Mapping[str, object]) -> bytes:
 
 
 def merge_names(known: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Merge the content of another frame of names into `known`."""
     for key, names in more.items():
         merged = known.setdefault(key, type(names)())
         known[key] = merged | names if isinstance(names, dict) else merged + names

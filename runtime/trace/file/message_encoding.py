@@ -77,7 +77,6 @@ class EncodedMessage:
             self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
-        """Return the collected schemas, modules and redacted tags. Empty if there are none."""
         names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
         self._schemas, self._modules, self._redacted = {}, {}, []
         return {key: entries for key, entries in names.items() if entries}

@@ -171,7 +171,6 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 
 
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
-    """Return the header, with the additions of later frames. Raises `TraceError` if a field has a wrong type."""
     try:
         return _header_of(fields, [_names_of(frame) for frame in later])
     except (TypeError, ValueError) as wrong:
@@ -202,7 +201,6 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 
 
 def _begins_as_one(path: Path) -> bool:
-    """Return True if the file has the name of the format at its position, or ends before."""
     with path.open("rb") as file:
         file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
@@ -230,7 +228,6 @@ def _redacted(fields: dict[str, Any]) -> frozenset[str]:
 
 
 def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
-    """Return a map to numbers, of which only the `optional` may be None."""
     numbers: dict[str, Any] | None = _of(dict, name, fields)
     for key, number in (numbers or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):

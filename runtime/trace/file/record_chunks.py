@@ -60,7 +60,7 @@ class ChunkPacker:
         self._begin(())
 
     def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
-        """Yield chunks of these records, each with its first record's sequence number. Few records give one chunk."""
+        """Yield chunks of these records, each with its first record's sequence number."""
         begin = 0
         while begin < len(records):
             self._begin(records)

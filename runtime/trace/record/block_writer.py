@@ -53,7 +53,6 @@ class BlockWriter:
         self._begin(system, seed)
 
     def groups(self, records: Sequence[RecordTuple]) -> Iterator[Sequence[RecordTuple]]:
-        """Yield the records that should be packed together: all of them."""
         yield records
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
@@ -130,7 +129,6 @@ class BlockWriter:
 
 
 def _block(chunks: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
-    """Return the block of these chunks, preceded by their names."""
     names: dict[str, Any] = {}
     for _, _, names_of_chunk in chunks:
         layout.merge_names(names, names_of_chunk)

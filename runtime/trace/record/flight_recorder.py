@@ -246,7 +246,6 @@ def _records(places: tuple[Any, ...]) -> Iterator[RecordTuple]:
 
 
 def _turn(flat: tuple[Any, ...]) -> RecordTuple:
-    """Return the record as the tuple that recorders use which write at once."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
     return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)

@@ -208,7 +208,6 @@ class TraceRecorder(Recorder):
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:
-        """Return the digest of the state after the turn that calls this, or None if the turn left no instance."""
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
         try:

@@ -102,7 +102,6 @@ class RingBlocks:
             self.waiting_bytes += len(chunk)
 
     def write_waiting(self) -> None:
-        """Compress new chunks, and drop old ones."""
         with self._lock:
             self.waiting_bytes = 0
             for number in sorted(self._generations):

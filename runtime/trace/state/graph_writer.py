@@ -225,7 +225,6 @@ class GraphWriter:
 
 
 def _is_of_module(item: Any) -> bool:
-    """Return True if `item` can be found under its name."""
     member: object = sys.modules.get(item.__module__)
     for part in item.__qualname__.split("."):
         member = getattr(member, part, None)
@@ -246,7 +245,6 @@ def _attributes(item: object) -> list[tuple[str, object]]:
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of a class, in the order of their declaration."""
     names = []
     for base in reversed(kind.__mro__):
         slots = vars(base).get("__slots__", ())
