@@ -115,7 +115,7 @@ def _open_lock(folder: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """No other process creates or removes folders meanwhile."""
+    """Hold the folder's lock, so that no other process creates or removes folders meanwhile."""
     descriptor = _open_lock(folder)
     try:
         flock(descriptor, LOCK_EX)

@@ -95,7 +95,7 @@ class SeededRandom:
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Called on first use: a generator takes 2.5 kB."""
+        """Create the numbers of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:

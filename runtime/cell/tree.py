@@ -92,7 +92,7 @@ class Tree:
             return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
-        """Parents come before their children, otherwise cells are in the order of their spawning."""
+        """Return all living cells: parents before children, otherwise in the order of their spawning."""
         with self.lock:
             return list(self._cells.values())
 

@@ -308,7 +308,7 @@ class PropsResolver:
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
-        """Raises as `RecordableNames.find` does."""
+        """Return a class or function that a trace may name, or its stand-in. Raises as `RecordableNames.find` does."""
         if name in self._stand_ins:
             return self._stand_ins[name]
         if name in self._outside:

@@ -393,7 +393,7 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """None also for a cancelled wait."""
+        """Return the future that waits for an outcome, or None for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
         futures = [each for each in self._waiting.get(cell, ()) if not each.done()]

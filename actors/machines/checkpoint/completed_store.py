@@ -374,7 +374,7 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """The deletion of the job runs when no other deletion does."""
+        """Count the deletion of the whole job, which runs when no other deletion does."""
         assert not self, "another deletion is still running"
         self._under_way += 1
 

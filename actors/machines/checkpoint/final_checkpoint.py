@@ -84,12 +84,12 @@ class FinalCheckpoint:
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
-        """Returns True if this is the first request."""
+        """Request the checkpoint for the end of the input. Returns True if this is the first request."""
         self._at_end_of_data = True
         return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """There is one stop at a time. Returns True if this is the first request."""
+        """Request the checkpoint for a stop, one at a time. Returns True if this is the first request."""
         self._stop = self._stop or stop
         return self._request()
 

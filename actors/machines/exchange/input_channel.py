@@ -168,7 +168,7 @@ class InputChannel:
         return Tell(to=self.descriptor.partition_id, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
-        """The producer's TaskManager has ended, and elements that have not arrived are lost."""
+        """Fail the channel: the producer's TaskManager has ended, and elements that have not arrived are lost."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
             message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",

@@ -64,7 +64,7 @@ class ExecutionFailureHandler(Generic[T]):
     def handle(
         self, tasks: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
-        """`vertex` is the vertex of the first of these tasks, which have failed together."""
+        """Handle the failure of tasks that have failed together. `vertex` is the vertex of the first task."""
         return self._decide(self._failover.tasks_to_restart(tasks), cause, now, vertex)
 
     def handle_global(
