@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = 0o700
-"""The permissions of a folder that only its user may read."""
 
 
 def make_folder(

@@ -63,8 +63,6 @@ class Guardian(Actor):
 
 
 class SystemTermination(Termination):
-    """The termination of a system."""
-
     __slots__ = ("_system",)
 
     def __init__(self, system: ActorSystem) -> None:
@@ -114,7 +112,6 @@ class ActorSystem:
     """
 
     is_in_registry = True
-    """True if Pykka's registry contains its actors."""
 
     def __init__(
         self,

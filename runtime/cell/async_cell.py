@@ -202,7 +202,7 @@ class AsyncTurn:
         self.cancelled = False
         """True if the kernel cancelled the coroutine, so that its cancellation is not a failure."""
         self.has_begun = False
-        """Set by the first step. The time of this step is when the message was dequeued."""
+        """False until the first step. The time of that step is when the message was dequeued."""
         # Set in the cell's context, in which tasks created by the coroutine find their turn.
         TURN.set(self)
         self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)

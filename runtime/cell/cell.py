@@ -114,7 +114,6 @@ class Cell(PykkaActor):
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """The handler of the next message. None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
         self.current: TellEntry | Envelope | None = None

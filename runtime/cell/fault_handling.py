@@ -54,9 +54,8 @@ class FaultHandling:
         self._escalated: tuple[Cell, ...] = ()
         """The children whose failures were escalated. They are suspended until this cell's own parent has decided."""
         self._unstarted = False
-        """True if the last instance could not be created or started."""
         self.error: BaseException | None = None
-        """The error of the failed cell, until the parent has decided."""
+        """None once the parent has decided."""
         self.pre_restart_ran = False
         """True once `pre_restart` has run, so that the instance is about to be replaced."""
         self._history: RestartHistory | None = None

@@ -19,7 +19,6 @@ class CellState(Enum):
     """The state of a cell. Only a RUNNING cell handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
-    """The instance is not created yet."""
     RUNNING = auto()
     AWAITING = auto()
     """The cell waits for the coroutine that handles a message."""

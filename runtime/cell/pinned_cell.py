@@ -27,8 +27,6 @@ _ENDED = PykkaEnvelope(False)
 
 
 class PinnedCell(Cell, PykkaThreadingActor):
-    """The cell for Props whose dispatcher is `pinned`, in a system with threads."""
-
     __slots__ = ()
 
     def __init__(

@@ -160,5 +160,4 @@ class Pipe(Generic[T]):
 class Executor(Protocol):
     """Threads for blocking work: the system's I/O pool, or others."""
 
-    def run_blocking(self, work: Pipe[Any]) -> None:
-        """Run `work` on one of the threads, without waiting for it."""
+    def run_blocking(self, work: Pipe[Any]) -> None: ...

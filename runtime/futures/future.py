@@ -141,7 +141,6 @@ class Future(pykka.Future[T], Generic[T]):
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Await the value on any event loop without blocking it."""
         if not self._completed:
             with self._lock:
                 self._awaiting += 1

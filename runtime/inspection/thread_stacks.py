@@ -25,7 +25,7 @@ _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
     for function in (Cell._tell_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""The functions that run for the duration of a turn or, for a coroutine, of a step."""
+"""The functions that run for the duration of a turn or, in a coroutine, of a step."""
 
 Stack = Sequence[traceback.FrameSummary]
 """The frames of a thread, innermost first, without their source."""

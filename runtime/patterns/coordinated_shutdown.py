@@ -41,8 +41,6 @@ _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary
 
 
 class ShutdownReason(StrEnum):
-    """The cause of a shutdown."""
-
     UNKNOWN = "unknown"
     ACTOR_SYSTEM_TERMINATE = "actor system terminated"
     INTERPRETER_EXIT = "interpreter exit"

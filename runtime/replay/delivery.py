@@ -34,7 +34,6 @@ class UnknownTypeError(Exception):
 
 
 def with_live_refs(message: Value | Undecoded, resolve: Resolve) -> Message:
-    """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
             raise UnknownTypeError(

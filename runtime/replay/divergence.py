@@ -220,7 +220,6 @@ def source_of(cell: Cell, message: Message | None) -> str | None:
 
 
 def _case_line(filename: str, first_line: int, name: str) -> int | None:
-    """Return the line of the first `case` in the function at `first_line` whose pattern names the class."""
     source = "".join(linecache.getlines(filename))
     try:
         tree = ast.parse(source)

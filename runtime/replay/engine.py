@@ -113,12 +113,10 @@ class ReplayEngine:
         self.has_replayed = False
         """True if a turn was replayed of an actor other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
-        """The reasons why actors are not replayed, by path."""
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
         self.records = Prefetch(exactly_in_order(trace))
-        """The records that are not replayed yet."""
         self._taker = TurnReplayer(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:

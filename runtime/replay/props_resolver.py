@@ -226,7 +226,6 @@ REFUSALS = (
     OverflowError,
     RecursionError,
 )
-"""The errors of reading a graph that contains something unavailable here."""
 
 
 class PropsResolver:

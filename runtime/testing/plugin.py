@@ -47,7 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test with a marker `seeds` with one run for each seed."""
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is None:
         return

@@ -51,8 +51,6 @@ class ExpectedFailure:
 
 
 class FailureWatch:
-    """Records every failure of an actor in a system."""
-
     def __init__(self, system: ActorSystem) -> None:
         self._unexpected: list[ActorFailed] = []
         self._system = system

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""The number of doublings after which every limit is reached."""
 
 
 @trace_tag("backoff.delays")

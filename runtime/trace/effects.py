@@ -51,11 +51,8 @@ class Operand(Enum):
 E = TypeVar("E", bound=Effect)
 
 EFFECTS: list[type[Effect]] = []
-"""The classes by their codes."""
 CODES: dict[str, int] = {}
-"""The codes by the names of the kinds."""
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
-"""The fields of each class, by its code."""
 PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
 """The types that fields of each class may have in a trace, by its code. None for fields that are not plain values."""
 SEND = 0

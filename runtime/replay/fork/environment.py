@@ -134,7 +134,6 @@ class ForkEnvironment:
             self.silent.setdefault(cell.ref.path, f"blocking work {pattern.function}")
 
     def _usual_delay_ms(self, function: str) -> int:
-        """Return the median time in ms that this work took in the whole recording."""
         if function not in self._paced:
             return 0
         if self._usual is None:
@@ -432,7 +431,6 @@ class RecordedStandIn:
             self._play(self._create)
 
     def schedule_own(self) -> None:
-        """Schedule the actor's next message to itself at its time."""
         if not self._own or self._due:
             return
         following = self._own[0]

@@ -63,7 +63,6 @@ class Walk:
 
     def __init__(self, make_engine: Callable[[], ReplayEngine]) -> None:
         self.position = 0
-        """The number of turns before the position."""
         self.engine = make_engine()
         self.steps: deque[Step] = deque(maxlen=_KEPT)
         """The last steps, some of which may be ahead of the position."""
@@ -126,7 +125,6 @@ class Walk:
         return [step for step in self.steps if step.position > self.position]
 
     def living(self) -> set[str]:
-        """Return the paths of the actors that are replayed and alive at this position."""
         self._complete_steps()
         paths = self.engine.system.cells.living_paths()
         living = {path for path in paths if path.startswith("/user/") and self.engine.instance(path) is not None}

@@ -21,7 +21,6 @@ from flykka.runtime.trace.text import message_name
 LOOKED_AHEAD: Final = 5_000
 """The maximum number of records that are searched for a record that comes later."""
 _REMEMBERED = 100_000
-"""The maximum number of turns that are remembered as causes."""
 
 
 @dataclass(frozen=True, slots=True)

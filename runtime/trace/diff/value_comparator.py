@@ -36,7 +36,6 @@ class FieldDifference:
 
 
 _KEPT = 50_000
-"""The maximum number of pairs of texts that are remembered."""
 
 
 class _Absent(Enum):
@@ -65,7 +64,6 @@ class ValueComparator:
         self._same: dict[tuple[str, str], bool] = {}
 
     def differences(self, left: Any, right: Any, path: str = "") -> Iterator[FieldDifference]:
-        """Yield the positions at which the two values differ, in the order of their fields."""
         if left is right:
             return
         if isinstance(left, Undecoded) and isinstance(right, Undecoded):

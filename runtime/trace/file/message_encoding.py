@@ -47,7 +47,6 @@ class EncodedMessage:
         self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._to_wire: dict[type, Callable[[Any], object]] = {}
-        """The encoders of the classes that are written without redaction, as most are."""
         self._classes: set[type[Value]] = set()
         self._actors: set[str] = set()
         self._schemas: dict[str, str] = {}

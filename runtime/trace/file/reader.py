@@ -127,7 +127,6 @@ def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
 
 
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
-"""The keys that every header has."""
 
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
 """The keys that later frames may add."""

@@ -115,7 +115,6 @@ class RingBlocks:
             self.write(self._path)
 
     def write(self, path: Path) -> None:
-        """Write the retained records as a trace. Raises `OSError`."""
         assert self._origin is not None, "no system has started"
         self.write_waiting()
         with self._lock:
@@ -153,7 +152,6 @@ class RingBlocks:
         return next((sequence for sequence in turns if sequence is not None), 0)
 
     def _rows(self, begins_at: int) -> Iterator[Row]:
-        """Yield the rows of all actors that lived at the start of the ring, parents first."""
         if begins_at == 1:
             return
         rows: dict[Ref, tuple[int | None, Row]] = {}

@@ -48,8 +48,6 @@ class Absent(Enum):
 
 
 class Fields(dict[str, "State"]):
-    """The attributes of an object, with the name of its class."""
-
     __slots__ = ("checksum", "kind")
 
     def __init__(self, kind: str, attributes: Iterable[tuple[str, State]] = ()) -> None:

@@ -120,7 +120,6 @@ def _stashed(entry: object) -> tuple[object, ...]:
 
 
 def restore(cell: Cell, state: dict[str, Any]) -> None:
-    """Restore the state written by `snapshot_of` in a new cell."""
     cell.state = CellState[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
