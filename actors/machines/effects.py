@@ -17,8 +17,6 @@ To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):
-    """The receiver of a message, by its role for the sender."""
-
     BRIDGE = "bridge"
     CHECKPOINT_COORDINATOR = "checkpoint coordinator"
     JOB_LISTENERS = "listeners of the job"

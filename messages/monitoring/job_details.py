@@ -394,4 +394,3 @@ class ArchivesWritten(Message):
 
 
 InfoRequest = RequestJobsOverview | JobInfoRequest | AwaitArchives
-"""The queries that a JobManager forwards to the ExecutionGraphInfoStore."""

@@ -28,7 +28,6 @@ class BatchRef(Value):
 
 
 WATERMARK_MIN = -(2**63)
-"""The watermark (ms) before the first one."""
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: no rows follow."""
 

@@ -32,7 +32,6 @@ from flykka.messages.wire.tags import class_of, tag_of
 from flykka.messages.wire.unpacking import unpack
 
 REF_CODE = 1
-"""The msgpack extension type of a ref."""
 
 _MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096

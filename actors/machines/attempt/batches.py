@@ -30,8 +30,6 @@ KEPT = "kept in its partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The subpartition from which a batch is read."""
-
     partition: ResultPartitionId
     subpartition: int
 

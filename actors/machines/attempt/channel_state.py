@@ -41,8 +41,6 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects the in-flight batches of the pending checkpoints."""
-
     __slots__ = ("_book", "_descriptor")
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook) -> None:
@@ -174,7 +172,6 @@ def channel_state(
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """Return the channel state to read, the gates first."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
     outputs = [handle for state in states for handle in state.result_subpartitions]

@@ -137,8 +137,6 @@ InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
 
 
 class TaskInputs:
-    """The inputs of one attempt. `consumer` is its Task."""
-
     __slots__ = (
         "_broadcast_variables",
         "_channel_state",
@@ -275,7 +273,6 @@ class TaskInputs:
     def _poll(
         self, now: int, *, only_priority: bool = False
     ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """Return the next element, or an event with its channel. Returns `None` if there is nothing to read."""
         while not self._checkpoint_elements:
             if only_priority and not self.gate.has_priority:
                 return None

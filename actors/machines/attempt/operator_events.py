@@ -64,7 +64,6 @@ class OperatorEventDispatcher:
                 self._results.update({result.name: result for result in results})
 
     def handle(self, now: int) -> list[TaskEffect]:
-        """Begin a stage that handles the waiting events, if there are any."""
         if not self._waiting:
             return []
         events, self._waiting = tuple(self._waiting), []

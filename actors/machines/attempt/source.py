@@ -122,7 +122,6 @@ seconds.
 _STATE = "SourceReaderState"
 
 SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | AlignWatermark | WatermarkReportDue
-"""Messages that only the Task of a source handles."""
 
 
 class SplitReader:
@@ -315,7 +314,6 @@ class SourceReading:
         return [*self._idleness.start(), *self._aligned.start(), *self._start_latency_timer()]
 
     def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
-        """Handle assigned splits, the alignment, and due timers."""
         match event:
             case AddSplits(splits=splits, numbers=numbers):
                 self.reader.add(splits, numbers)

@@ -304,7 +304,7 @@ HISTORY_SIZE = 128
 
 
 class LatencyStats:
-    """Latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
+    """The latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
 
     A marker waits for the stages and batches before it, but not for other channels. So its latency is about the latency
     of the rows that were read when the marker was sent, without the time that rows spend in state.

@@ -109,7 +109,6 @@ class TaskEventTime:
 
     @property
     def held_back_by(self) -> EventTimeHold | None:
-        """The source or partition for which the watermarks of this task wait."""
         if self._generator is None or not self._has_event_time or self._generator.said_ms == WATERMARK_MAX:
             return None
         hold = self._generator.held_back_by(self.silence_clock_ms)

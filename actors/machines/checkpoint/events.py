@@ -103,8 +103,6 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job and reply with `MetadataRead`."""
-
     version: int
     path: str
     allow_non_restored_state: bool = False

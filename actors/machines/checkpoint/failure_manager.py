@@ -44,8 +44,6 @@ class ExceededLimit:
 
 @dataclass(slots=True)
 class _Count:
-    """The checkpoints that have failed since the last success, and their limit."""
-
     limit: ExceededLimit
     failed: set[int] = field(default_factory=set)
 

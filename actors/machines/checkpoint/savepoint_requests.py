@@ -83,8 +83,6 @@ class InitializeLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSnapshot:
-    """Send the requester the path of its savepoint or checkpoint."""
-
     request_id: str
     checkpoint_id: int
     path: str
@@ -92,8 +90,6 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseSnapshot:
-    """Report to the requester that its savepoint or checkpoint failed."""
-
     request_id: str
     cause: SerializedThrowable
 

@@ -31,8 +31,7 @@ class BufferListener(Protocol):
 
 
 class BufferProvider(Protocol):
-    def redistribute_buffers(self) -> None:
-        """Update the sizes of the provider's pools."""
+    def redistribute_buffers(self) -> None: ...
 
     def take_buffer(self) -> bool:
         """Take one buffer from the provider. Returns False if no buffer is free."""

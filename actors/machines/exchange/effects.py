@@ -19,8 +19,6 @@ PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseBatch:
-    """Release the batch, because it no longer has a reader."""
-
     batch: BatchRef
 
 

@@ -135,7 +135,6 @@ class InputChannel:
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:
-        """Request the subpartition, for the first time or again, with the channel's exclusive credits."""
         self._move(_REQUESTED)
         return RequestPartition(
             channel=self.channel,

@@ -435,7 +435,6 @@ class ResultPartition:
         return self._served(index)
 
     def _served(self, index: int) -> list[PartitionEffect]:
-        """Send the reader, if there is one, the elements that it may receive now."""
         holder = self.subpartitions[index]
         has_waited = holder.backlog > 0
         effects = holder.serve()

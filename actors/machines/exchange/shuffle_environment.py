@@ -214,8 +214,6 @@ class _Registered:
 
 
 class ShuffleEnvironment:
-    """Shares the network buffers of a TaskManager among its tasks."""
-
     def __init__(self, settings: NetworkSettings | None = None) -> None:
         self.settings = settings or NetworkSettings()
         total = self.settings.network_buffers

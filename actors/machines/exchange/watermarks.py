@@ -267,7 +267,6 @@ class TimestampsAndWatermarks:
         self._partitions = {_WHOLE: _Partition(make(), 0)}
         self._watermark_ms = WATERMARK_MIN
         self.said_ms = WATERMARK_MIN
-        """The last emitted watermark."""
 
     def restore(self, restored: WatermarkState) -> None:
         """Continue from the watermarks of a checkpoint: rows that were late then are still late."""

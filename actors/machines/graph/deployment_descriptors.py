@@ -60,7 +60,6 @@ def _tasks(job_graph: JobGraph) -> int:
 
 
 def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
-    """Describe a subtask's current attempt, which has a slot, for the checkpoint coordinator."""
     execution, job_vertex = vertex.execution, vertex.job_vertex
     assert execution.slot is not None, f"{execution.attempt} is coordinated without a slot"
     return CoordinatedTask(

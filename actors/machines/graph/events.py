@@ -104,8 +104,6 @@ class JobStatusMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionMoved:
-    """Report the new state of an attempt to the listeners and to the CheckpointCoordinator."""
-
     attempt: ExecutionAttemptId
     task_name: str
     previous: task.ExecutionState
@@ -128,15 +126,11 @@ class GraphRescaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleNotBegun:
-    """Report why the job is not rescaled."""
-
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deploy:
-    """Submit an attempt to the TaskManager that holds its slot."""
-
     descriptor: task.TaskDeploymentDescriptor
     task_manager: Ref
 

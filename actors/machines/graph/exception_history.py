@@ -47,8 +47,6 @@ class NewFailure:
 
 
 class ExceptionHistory:
-    """The last failures of one job (Flink's RootExceptionHistoryEntry)."""
-
     __slots__ = ("_entries", "_last_cause", "_last_number", "_new", "_numbers")
 
     def __init__(self) -> None:

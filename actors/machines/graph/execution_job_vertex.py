@@ -36,8 +36,6 @@ PRIOR_ATTEMPTS_KEPT = 16
 
 
 class ExecutionVertex:
-    """A subtask: its current attempt and the last attempts before it."""
-
     def __init__(
         self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
     ) -> None:
@@ -76,8 +74,6 @@ class Consumer:
 
 
 class ExecutionJobVertex:
-    """A vertex: its subtasks in order, and its consumers by output number."""
-
     def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, numbers: VertexAttemptNumberStore) -> None:
         self.job_vertex = job_vertex
         self.subtasks = tuple(

@@ -36,8 +36,6 @@ MAX_RESCALES = 100
 
 
 class RescaleHistory:
-    """The rescales of one job, by all of its JobMasters."""
-
     def __init__(self) -> None:
         self._rescales: OrderedDict[str, rescaling.Rescale] = OrderedDict()
         self._counts: Counter[rescaling.RescaleTerminalState] = Counter()
@@ -140,8 +138,6 @@ class RowCounts(_Points):
 
 
 class Peaks(_Points):
-    """The maximum of the numbers in each step."""
-
     def combined(self, first: float, second: float) -> float:
         return max(first, second)
 

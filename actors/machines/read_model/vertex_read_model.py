@@ -288,7 +288,6 @@ def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
 
 
 def _shares(windows: Sequence[_Window]) -> TimeShares | None:
-    """Return the shares of time in the windows in which subtasks were busy, back-pressured and idle."""
     busy = back_pressured = idle = 0
     for first, last in windows:
         busy += last.metrics.busy_ms - first.metrics.busy_ms

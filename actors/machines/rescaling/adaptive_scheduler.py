@@ -76,7 +76,6 @@ _STATES = {
 class RescalePhase(Enum):
     IDLE = auto()
     COUNTING = auto()
-    """The rescale waits for slots."""
     CHECKPOINTING = auto()
     APPLYING = auto()
     """The graph rescales, and its tasks are not deployed yet."""

@@ -146,8 +146,6 @@ class PartitionAvailability(Generic[T]):
 
 
 class RestartAllFailoverStrategy(Generic[T]):
-    """Restarts all tasks after any failure (Flink's RestartAllFailoverStrategy)."""
-
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self.all_tasks = frozenset(topology.tasks)
 

@@ -18,8 +18,7 @@ Groups = list[tuple[T, ...]]
 
 
 class SchedulingStrategy(Protocol[T]):
-    def start(self) -> Groups[T]:
-        """Return the tasks that begin with the job."""
+    def start(self) -> Groups[T]: ...
 
     def data_produced(self, task: T) -> Groups[T]:
         """Return the tasks that begin because the output of this running task can be read."""

@@ -389,7 +389,6 @@ class SlotManager:
     # Slots
 
     def _serve(self) -> list[SlotManagerEffect]:
-        """Assign free slots to waiting requests as long as both exist."""
         effects: list[SlotManagerEffect] = []
         while (choice := self._waiting.next(self._slots.choose)) is not None:
             request, chosen_slot = choice
@@ -410,7 +409,6 @@ class SlotManager:
         return [*effects, *self._tracker.start_for(self._waiting.sizes())]
 
     def _allocate(self, slot: TaskManagerSlot, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """Record that the allocation holds the slot, replacing any earlier assignment."""
         if slot.state is SlotState.ALLOCATED and slot.allocation_id == allocation_id:
             return
         if slot.state is SlotState.ALLOCATED:

@@ -150,8 +150,6 @@ IDLE_TIMEOUT_MS = 50_000
 
 @dataclass(slots=True, kw_only=True)
 class _PooledSlot:
-    """A slot of the job: assigned to a request, or free since `free_since_ms`, possibly reserved (`is_kept`)."""
-
     allocation_id: AllocationId
     slot_id: SlotId
     task_manager: TaskManagerId

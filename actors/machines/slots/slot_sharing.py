@@ -191,7 +191,6 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def drop(self, shared: SharedSlot) -> tuple[SlotRequest, ...]:
-        """Remove a slot that is returned or lost. Returns its members."""
         group = self._groups[shared.group]
         del group.slots[shared.request_id]
         del self._by_request[shared.request_id]

@@ -126,7 +126,6 @@ class TaskManagerSlots:
         self._dynamic.register(task_manager, total)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """Add a slot: a free slot, or a dynamic slot that is about to be allocated."""
         slot = TaskManagerSlot(
             slot_id=status.slot_id, task_manager=task_manager, size=status.resources, is_dynamic=status.is_dynamic
         )
@@ -211,8 +210,6 @@ class TaskManagerSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSlot:
-    """The slot for a request: an existing slot, or a new slot to `cut` to this size."""
-
     task_manager: TaskManagerId
     slot_id: SlotId
     cut: ResourceSpec | None = None

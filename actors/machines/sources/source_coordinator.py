@@ -451,7 +451,6 @@ class SplitEnumerator:
         return self._serve()
 
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Continue with the readers that wait for no other checkpoint."""
         changed = {
             subtask: checkpoints
             for subtask, checkpoints in closed_for.items()

@@ -145,8 +145,7 @@ class Committable(Protocol):
     """Output that is published when checkpoint `checkpoint_id`, or a later one, is complete."""
 
     @property
-    def checkpoint_id(self) -> int:
-        """The checkpoint for which the output was prepared."""
+    def checkpoint_id(self) -> int: ...
 
 
 Piece = TypeVar("Piece", bound=Committable)

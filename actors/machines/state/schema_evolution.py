@@ -109,7 +109,6 @@ def has_changed(was: StateSchema, now: StateSchema) -> bool:
 
 
 def is_same_or_wider(was: str, now: str) -> bool:
-    """Return True if every value of the type `was` is a value of the type `now`."""
     was, now = was.strip(), now.strip()
     if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
         return True

@@ -90,8 +90,6 @@ class Reading(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten(Generic[Frame]):
-    """Segments to write together, for the same results."""
-
     readings: tuple[Reading[Frame], ...]
     bounds: ResultBounds
 
