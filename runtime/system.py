@@ -330,6 +330,7 @@ class ActorSystem:
         return received
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
+        """Create the mailbox of a new cell at `path`."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def incarnation(self, path: str, following: int) -> int:

@@ -120,7 +120,7 @@ class ReplayPromise(PromiseRef):
 
 
 class LateEnd(EmptyLocalActorRef):
-    """The target of a ref created before its actor, as in snapshots at the start of a ring: the actor, if it lives."""
+    """The target of a ref created before its actor, as in snapshots of a ring. Forwards to the actor if it lives."""
 
     def reject(self, envelope: Envelope) -> None:
         cell = self._system.cells.find(self.ref.path)
@@ -363,7 +363,7 @@ class Coroutines:
             self.run_coroutines()
 
     def _rang_at(self, timer: Any) -> int:
-        """Return the time of a timer that may have cancelled a wait of its coroutine: only that time was recorded."""
+        """Return when a timer fired: at the recorded time if it has cancelled a wait, otherwise when it was due."""
         turn = timer._context.get(TURN)
         inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
         outcome = None if turn is None or inputs is None else inputs.outcome(turn.effects or ())

@@ -435,7 +435,7 @@ class TaskMeter:
             self._rows_published += 0 if staged.names else staged.rows
 
     def count_prepared(self, rows_out: int, rows_staged: int) -> None:
-        """Count rows that left the chain for a snapshot, after its stage. Sinks have staged `rows_staged` of them."""
+        """Count rows that left the chain with a snapshot, after its stage. Sinks have staged `rows_staged` of them."""
         self._rows_out += rows_out
         self._rows_written += rows_staged
 

@@ -145,7 +145,7 @@ class InputGate:
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
-        """The end of the data in the channels read until now."""
+        """NOT_END_OF_DATA until every channel was read to the end of its data."""
         if self._with_data:
             return EndOfDataStatus.NOT_END_OF_DATA
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED

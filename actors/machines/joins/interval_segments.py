@@ -86,7 +86,7 @@ class IntervalSegments(Segments[Frame]):
         return tuple(Reading(segment=each) for each in self._live if each.last_ms >= from_ms and each.first_ms <= to_ms)
 
     def closing(self, watermark_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return the rows that this watermark closes, if unmatched rows are emitted."""
+        """Return the rows that this watermark closes, or nothing if the join emits no unmatched rows."""
         closed_to = self.closed_at(watermark_ms)
         if closed_to is None or not self._emits_unmatched:
             return ()
