@@ -229,6 +229,7 @@ class CircuitBreaker:
             self.count_success(era)
 
     def count_success(self, era: int) -> None:
+        """Count a call of `era` that succeeded."""
         with self._lock:
             if era != self._era:
                 return
@@ -240,6 +241,7 @@ class CircuitBreaker:
         self._announce(CircuitBreakerState.CLOSED)
 
     def count_failure(self, era: int) -> None:
+        """Count a call of `era` that failed."""
         with self._lock:
             if era != self._era:
                 return
