@@ -133,7 +133,6 @@ class AsyncCell(Cell):
         self._now = None if turn.has_begun else turn.began_ms
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
-        """Record the end of the turn's coroutine. Called in its last step."""
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:

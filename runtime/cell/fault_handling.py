@@ -137,7 +137,6 @@ class FaultHandling:
             self._backoff.cancel()
 
     def finish_recreate(self) -> SerializedThrowable | None:
-        """Create the new instance if a restart is due and no children or delay are pending."""
         cell = self._cell
         if cell.state is not CellState.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None

@@ -295,14 +295,12 @@ class _Call:
         self.alarm: Alarm | None = None
 
     def succeed(self) -> bool:
-        """Count a success. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.count_success(self._era)
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Count a failure. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.call_failed(self._era, error)

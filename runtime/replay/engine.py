@@ -187,7 +187,6 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """Return the unstarted cell of an actor spawned from outside, or a boundary if the actor cannot be created."""
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_replayed(ref):
@@ -370,7 +369,6 @@ class RingStart:
         self._leave_out = leave_out
 
     def fill(self, snapshots: Iterable[Snapshot], is_replayed: Callable[[Ref], bool]) -> None:
-        """Attach all actors, parents before children, then restore the state of the replayed actors."""
         attached = []
         for snapshot in snapshots:
             entry = self._attached(snapshot, is_replayed(snapshot.ref))
@@ -380,7 +378,6 @@ class RingStart:
             self._restore(cell, reader)
 
     def _attached(self, snapshot: Snapshot, is_replayed: bool) -> tuple[Cell, _StateReader] | None:
-        """Return the cell and the reader of its state, or None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None

@@ -163,7 +163,6 @@ class ReplaySystem(ActorSystem):
 
     @property
     def fork(self) -> RunningFork | None:
-        """The fork that the system has become, or None while it is replayed."""
         return self.schedule.fork
 
     @property
@@ -393,7 +392,6 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """Return the future that waits for an outcome, or None for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
         futures = [each for each in self._waiting.get(cell, ()) if not each.done()]

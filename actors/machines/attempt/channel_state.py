@@ -48,7 +48,6 @@ class ChannelStateWriter:
         self._book = book
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """Start to collect the in-flight batches of a checkpoint. They are acknowledged with the checkpoint."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
@@ -212,9 +211,6 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """Return the recovered batches of the inputs. A folder shared by several subtasks may have no rows for this
-    subtask.
-    """
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

@@ -217,7 +217,6 @@ class CheckpointBook:
         return bool(self._staged) or any(each.has_output for each in self)
 
     def begin(self, checkpoint: Checkpoint) -> SnapshotDecision:
-        """Decide whether to take the snapshot of a checkpoint whose barrier has arrived."""
         checkpoint_id = checkpoint.checkpoint_id
         if checkpoint_id <= self._last_begun:
             return SnapshotDecision.STALE
@@ -293,7 +292,6 @@ class CheckpointBook:
         return bool(waiting)
 
     def commit(self, checkpoint_id: int) -> int:
-        """Record that the output up to this checkpoint is published. Returns the number of its rows."""
         published = 0
         for record in self._up_to(checkpoint_id):
             published += record.rows_staged

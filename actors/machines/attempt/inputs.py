@@ -187,7 +187,6 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element needs no free output buffers: a checkpoint action, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
@@ -236,7 +235,6 @@ class TaskInputs:
         return in_flight
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        """Return the next element, or `None`. With `only_priority`, return only an element that needs no room."""
         element = self._next(now, only_priority=only_priority)
         match element:
             case BatchArrived(gate=gate) if self._coalesces and gate not in self._broadcast_variables:

@@ -84,7 +84,6 @@ class OperatorEventDispatcher:
         return results
 
     def on_stage_ended(self, stage: Stage) -> list[TaskEffect]:
-        """Send the JobMaster the events that the functions of a stage have sent."""
         sends: list[TaskEffect] = [
             Tell(
                 to=Role.JOB_MASTER,

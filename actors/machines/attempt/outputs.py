@@ -57,7 +57,6 @@ class TaskOutputs:
         return any(partition.is_blocking for partition in self._by_output.values())
 
     def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
-        """Hand the outputs that outlive the finished attempt over to the TaskManager."""
         if not self.keeps_results:
             return []
         finished = tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
@@ -69,7 +68,6 @@ class TaskOutputs:
 
     @property
     def is_back_pressured(self) -> bool:
-        """True if an output has no buffer for another batch, because a consumer is slower than this task."""
         # This is checked with every event, and most tasks have one output.
         for partition in self._by_output.values():  # noqa: SIM110
             if not partition.is_available:
@@ -123,7 +121,6 @@ class TaskOutputs:
         return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:
-        """Send an event to one consumer of every output, round-robin."""
         return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:

@@ -183,7 +183,6 @@ class SplitReader:
         return self._state(self._unread) if self._unread else self._empty_state
 
     def splits_to_request(self) -> int:
-        """Return the number of splits to request now, and count them as requested."""
         if self._has_all:
             return 0
         two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost
@@ -349,7 +348,6 @@ class SourceReading:
         return self.end_data() if self.reader.is_exhausted else None
 
     def on_read(self, cost: int, duration_ms: int) -> list[TaskEffect]:
-        """Adapt the limit to the duration of a stage that has read splits, and pause."""
         self.reader.limit.learn(cost, duration_ms)
         awake = self._idleness.read()
         if not self._coalesces or not duration_ms:
@@ -370,7 +368,6 @@ class SourceReading:
         return has_to_wait and self.reader.has_few_unread
 
     def end_data(self) -> list[TaskEffect]:
-        """Stop reading, and send the end of event time and the end of data, once."""
         if self.end_of_data:
             return []
         self.end_of_data = True

@@ -226,7 +226,6 @@ class Stages:
         return [Tell(to=Role.BRIDGE, message=command) for command in self.line.begin_work(self.meter.now_ms)]
 
     def emit_after(self, follower: Follower) -> list[TaskEffect]:
-        """Send an event after all stages in flight."""
         self.line.add_follower(follower)
         return self._send_released()
 
@@ -239,7 +238,6 @@ class Stages:
         return effects
 
     def finish(self, stage: Stage, now: int) -> list[TaskEffect]:
-        """Send the batches and events of the oldest stage, which has ended."""
         result = stage.result
         self.meter.count(result, stage.batches_read)
         # A stage that moved no rows has no accumulators, so the previous values still hold.
@@ -259,7 +257,6 @@ class Stages:
         return effects + self._send_released()
 
     def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
-        """Report the counters to the JobMaster, with the current queue lengths of inputs and outputs."""
         self.meter.input_queue_length = input_queue_length
         self.meter.files_unread = files_unread
         self.meter.output_queue_length = self.outputs.buffers_in_use
@@ -409,7 +406,6 @@ class TaskMeter:
             self._activity, self.activity_since_ms = activity, self._counted_to_ms
 
     def on_tick(self, now: int) -> None:
-        """Add the time since the last event to the current `activity`."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
             return  # Several events may have the same millisecond.

@@ -136,7 +136,6 @@ class SubtaskCheckpointCoordinator:
                 assert_never(element)
 
     def on_barrier_sent(self, stage: Stage, sync_ms: int, now: int) -> list[TaskEffect]:
-        """Continue the checkpoint in the background, after the stage of the snapshot and its barrier."""
         barrier, checkpoint = stage.barrier, stage.checkpoint
         assert barrier is not None, "the stage of a snapshot has no barrier"
         assert stage.watermark is not None, "the stage of a snapshot has no watermark"
@@ -319,7 +318,6 @@ class SubtaskCheckpointCoordinator:
         return self._book.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
 
     def on_committed(self, committed: CheckpointCommitted) -> list[TaskEffect]:
-        """Record published output, in any state of the attempt."""
         self._stages.meter.count_published(self._book.commit(committed.checkpoint_id))
         if self._book.background.awaiting(CommitCheckpoint, committed.checkpoint_id) is None:
             return [_not_awaited(committed)]

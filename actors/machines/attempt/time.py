@@ -69,7 +69,6 @@ class TaskEventTime:
 
     @property
     def watermark_ms(self) -> int:
-        """The last watermark that the task has generated, or `WATERMARK_MIN` before the first."""
         return WATERMARK_MIN if self._generator is None else self._generator.said_ms
 
     @property
@@ -124,7 +123,6 @@ class TaskEventTime:
 
     @property
     def long_held_back_by(self) -> EventTimeHold | None:
-        """The value of `held_back_by` once it has lasted long enough to be reported."""
         hold = self.held_back_by
         return hold if hold is not None and self._now_ms - hold.since_ms >= HELD_BACK_AFTER_MS else None
 

@@ -188,7 +188,6 @@ class CompletedCheckpointStore:
     def recover(
         self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
     ) -> Iterator[Dispose]:
-        """Recover the job's earlier checkpoints, oldest first, and the checkpoint from which the job started."""
         self._is_recovered = True
         if adopted is not None:
             self.adopt(adopted)
@@ -374,7 +373,6 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """Count the deletion of the whole job, which runs when no other deletion does."""
         assert not self, "another deletion is still running"
         self._under_way += 1
 

@@ -595,7 +595,6 @@ class CheckpointCoordinatorMachine:
         return None if exceeded is None else f"{exceeded}, the last one"
 
     def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
-        """Abort the checkpoint, or the request for it, because handling its event has raised an error."""
         if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
             failure = self._state.tasks.failure_of(
                 event.attempt, CheckpointDeclineReason.EXCEPTION, serialize_error(error)

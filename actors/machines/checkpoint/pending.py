@@ -85,7 +85,6 @@ class CheckpointPlanCalculator:
 
     @property
     def can_trigger(self) -> bool:
-        """True if there are tasks, every task is running or has finished, and at least one is running."""
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
@@ -236,7 +235,6 @@ class PendingCheckpoint:
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """True if only the metadata is missing."""
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
@@ -265,7 +263,6 @@ class PendingCheckpoint:
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
-        """Return the checkpoint to write, with its subtasks in the order of the plan."""
         assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.METADATA)
         finished = (_entry(task, None) for task in self.plan.finished)

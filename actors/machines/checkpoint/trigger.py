@@ -228,7 +228,6 @@ class CheckpointTrigger:
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Take the overdue checkpoint if all tasks run now."""
         if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)

@@ -197,7 +197,6 @@ class LocalBufferPool(Generic[Listener]):
         )
 
     def _offer_idle(self) -> Listener | None:
-        """Offer an idle buffer to the listeners in turn. Returns the listener that uses it."""
         while self._idle and self._listeners:
             listener = self._listeners.popleft()
             # The buffer is taken before it is offered: a listener may return it at once, and then it is offered to

@@ -238,7 +238,6 @@ class InputChannel:
         self.credits.on_backlog(backlog)
 
     def on_error(self, response: exchange.ErrorResponse) -> StartTimer | ChannelFailed:
-        """Request a refused subpartition again, if that may help; otherwise fail."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()

@@ -302,7 +302,6 @@ class InputGate:
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 
     def _line_up(self, channel: InputChannel) -> None:
-        """Append the channel to the queue of its input, if it can be read. A queued channel keeps its position."""
         number, source = channel.channel, self._input_of[channel.channel]
         if channel.priority:
             source.priority_turns.setdefault(number)

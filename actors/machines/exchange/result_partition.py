@@ -179,7 +179,6 @@ class Subpartition:
         return [Tell(to=self.consumer, message=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
-        """Remove all elements, because the reader has left. Returns the batches that were never sent."""
         batches = self._batches()
         self._queue.clear()
         self.backlog = self._priority_events = 0
@@ -326,7 +325,6 @@ class ResultPartition:
 
     @property
     def is_available(self) -> bool:
-        """True if there is a buffer for another batch. Otherwise the task should not produce more."""
         if self.is_blocking:
             return True
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
@@ -412,7 +410,6 @@ class ResultPartition:
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]
 
     def fail(self, cause: SerializedThrowable) -> list[PartitionEffect]:
-        """Report the task's failure to every reader with unread data, and release everything else."""
         notifications = [effect for subpartition in self.subpartitions for effect in subpartition.fail(cause)]
         return [*notifications, *(ReleaseBatch(batch=batch) for batch in self.release())]
 

@@ -68,7 +68,6 @@ class NetworkBufferPool:
         return pool
 
     def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
-        """Remove the pool. Its used buffers are returned one by one."""
         if self._pools.pop(pool, self) is self:
             return
         self._resized.pop(pool, None)

@@ -182,7 +182,6 @@ class AscendingTimestampsWatermarks:
         return max(self._latest_ms - 1, WATERMARK_MIN)
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Record that rows were read. Returns the violation, unless violations are ignored."""
         before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
         if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
             return None
@@ -316,7 +315,6 @@ class TimestampsAndWatermarks:
         return violated
 
     def emit(self) -> Watermark | None:
-        """Return the watermark after a batch, if it has grown since it was last emitted."""
         return self._advance_to(self._watermark_ms)
 
     def on_time(self, now: int) -> Watermark | None:
@@ -328,7 +326,6 @@ class TimestampsAndWatermarks:
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
-        """Return True if all partitions are idle, and event time does not advance with the clock."""
         partitions = self._partitions.values()
         advances = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
         return not advances and all(self._is_silent(each, now) for each in partitions)

@@ -90,7 +90,6 @@ class ExceptionHistory:
         self._numbers.clear()
 
     def on_effect(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
-        """Record an effect of the graph at `now`. Returns the entries that are new or have changed."""
         match effect:
             case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:
                 entry = ExceptionHistoryEntry(

@@ -402,7 +402,6 @@ def producer_state(
 def _subtask(
     job_id: JobId, vertices: Mapping[JobVertexId, ExecutionJobVertex], attempt: ExecutionAttemptId
 ) -> ExecutionVertex | None:
-    """Return the subtask of this current or earlier attempt, or `None` if the attempt does not exist yet."""
     prefix, *numbers = attempt.rsplit("_", 2)
     vertex = vertices.get(JobVertexId(prefix.removeprefix(f"{job_id}_")))
     if vertex is None or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):

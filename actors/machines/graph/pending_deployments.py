@@ -146,7 +146,6 @@ class UnacknowledgedDeployments:
         return self._timer(self._last, self.timeout_ms)
 
     def answer(self, attempt: ExecutionAttemptId, now: int) -> list[CancelTimer]:
-        """Record that the attempt was acknowledged, has reported a state or has ended."""
         number = self._deployment_of.pop(attempt, None)
         if number is None:
             return []
@@ -159,7 +158,6 @@ class UnacknowledgedDeployments:
         return [CancelTimer(key=_key(number))]
 
     def time_out(self, number: int, now: int) -> tuple[ExecutionAttemptId, ...] | StartTimer | None:
-        """Return the unacknowledged attempts, or the next timer. Returns `None` if the deployment has ended."""
         deployment = self._deployments.get(number)
         if deployment is None:
             return None

@@ -52,7 +52,6 @@ class ResultPartitions:
         self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
 
     def finished(self, task: Subtask) -> list[Tell[Ref]]:
-        """Register the results of a finished attempt, and release the results that are no longer needed."""
         execution = self._execution(task)
         for partition in self._made_by.get(task, ()):
             assert execution.slot is not None, f"{execution.attempt} has finished without a slot"
@@ -73,7 +72,6 @@ class ResultPartitions:
         return self._release_at_task_managers(partitions)
 
     def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
-        """Remove the results on a lost TaskManager. Returns the tasks whose results were lost."""
         partitions = [self._kept.pop(partition_id).partition for partition_id in self._kept_at.pop(task_manager, {})]
         self.availability.lose(partitions)
         return tuple(dict.fromkeys(partition.producer for partition in partitions))

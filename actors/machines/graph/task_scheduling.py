@@ -237,7 +237,6 @@ class TaskScheduling:
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        """Apply the restored state to the attempts that wait for it, and deploy the attempts that are ready."""
         restore = self._restores.pop(event.version, None)
         if restore is None:
             return [Ignore(reason=f"no task waits for the state of version {event.version}")]
@@ -324,7 +323,6 @@ class TaskScheduling:
         return self.subtask(task).execution
 
     def record(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
-        """Count state changes that have no further consequences: an attempt was scheduled or deployed."""
         changes: list[Effect] = []
         for effect in effects:
             assert isinstance(effect, ExecutionMoved), f"{effect} has consequences"

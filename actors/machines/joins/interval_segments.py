@@ -95,7 +95,6 @@ class IntervalSegments(Segments[Frame]):
         return tuple(each for each in readings if _has_rows(each))
 
     def close(self, watermark_ms: int) -> tuple[BatchId, ...]:
-        """Move the bound to a watermark. Returns the segments that are no longer needed."""
         self.closed_to_ms = self.closed_at(watermark_ms)
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))

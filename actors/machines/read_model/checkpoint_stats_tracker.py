@@ -82,7 +82,6 @@ class CheckpointStatsTracker:
         return tuple(map(self._present, reversed(self._history.values())))
 
     def ended(self, limit: int) -> tuple[CheckpointStatistics, ...]:
-        """Return the last `limit` listed checkpoints that have ended, oldest first."""
         newest: list[CheckpointStatistics] = []
         for stats in reversed(self._history.values()):
             if len(newest) >= limit:

@@ -324,7 +324,6 @@ def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
 
 
 def least_watermark(watermarks: Iterable[int | None]) -> int | None:
-    """Return the lowest watermark of the subtasks, or `None` if a subtask has no watermark or there are no subtasks."""
     values = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
     least = min(values, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least

@@ -318,7 +318,6 @@ class SlotManager:
         return [self._fail_request(each, too_large(each.resources, sizes), is_unfulfillable=True) for each in hopeless]
 
     def _fail_hopeless(self, reason: str) -> list[SlotManagerEffect]:
-        """Fail the waiting requests if several TaskManagers in a row have failed to start."""
         if not self._tracker.keeps_failing:
             return []
         why = f"no TaskManager can be started: {reason}"
@@ -433,7 +432,6 @@ class SlotManager:
         self._record_use(slot.task_manager)
 
     def _wait_again(self, slot: TaskManagerSlot) -> None:
-        """Put the request of this slot back into the queue, ahead of all later requests."""
         request = self._requests[slot.holder]
         request.slot_id = None
         self._waiting.add_first(request)

@@ -262,7 +262,6 @@ class SlotPool:
         return self._for_anybody.utilization(task_manager)
 
     def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
-        """Return the slots that the job holds on a TaskManager, used or free (Flink's AllocatedSlotReport)."""
         return {slot_id: slot.allocation_id for slot_id, slot in self._slots_of.get(task_manager, {}).items()}
 
     def check(self) -> None:

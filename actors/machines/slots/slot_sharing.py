@@ -205,7 +205,6 @@ class SlotSharing:
         return tuple(shared.members.values())
 
     def drop_reservation(self, request: SlotRequest) -> AllocationId | None:
-        """Drop the reservation of a subtask that has a place. Returns the slot if it has no other reservation."""
         allocation_id = self._prior.pop(_subtask(request), None)
         if allocation_id is None:
             return None

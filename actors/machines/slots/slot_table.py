@@ -293,7 +293,6 @@ class SlotTable:
         return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
-        """Offer the remaining slots, once the JobMaster has replied to the last offer."""
         if not job.connected or job.offered or not job.to_offer:
             return []
         job.offer += 1
@@ -460,7 +459,6 @@ def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
 
 
 def with_managed_memory(descriptor: TaskDeploymentDescriptor, size: ResourceSpec) -> TaskDeploymentDescriptor:
-    """Return the descriptor with the task's share of its slot's managed memory, if that is declared."""
     if not size.managed_mib:
         return descriptor
     own = int(size.managed_mib * MIB * descriptor.vertex.managed_memory_fraction)

@@ -178,7 +178,6 @@ class TaskManagerTracker:
             self._idle_period[task_manager] = self._last_idle_period
 
     def idle_for_too_long(self, now: int) -> list[tuple[TaskManagerId, int]]:
-        """Return the TaskManagers that may be released because there are too many, with their idle periods."""
         idle = [
             (task_manager, self._idle_period[task_manager])
             for task_manager, since_ms in self._idle_since_ms.items()

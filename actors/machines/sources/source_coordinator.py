@@ -498,7 +498,6 @@ class SplitEnumerator:
         return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
 
     def _next_turn(self) -> int | None:
-        """Return the waiting reader that gets the next split, or `None` if there is no split for any reader."""
         if self._turns and self._unassigned:
             return self._turns.popitem(last=False)[0]
         for subtask in self._returned:
@@ -508,7 +507,6 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """Remove and return the reader's next reserved split, or else the first unassigned split, with its number."""
         reserved = self._returned.get(subtask)
         if reserved is None:
             self._handed_out += 1
@@ -562,7 +560,6 @@ class SplitAssignmentTracker:
         self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
 
     def on_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Remove the splits up to this checkpoint, which the readers' states contain."""
         for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
             del self._by_checkpoint[each]
 

@@ -145,7 +145,6 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
 def _watermarks(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: tuple[JobVertex, ...]
 ) -> Iterator[tuple[tuple[JobVertexId, int], OperatorSubtaskState]]:
-    """Yield the watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
     coordinated = {each.operator_id for each in checkpoint.coordinator_states}
     sources = sources_of(vertices)
     for vertex in vertices:

@@ -147,7 +147,6 @@ def _is_wider_field(was: str, now: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split a text at its commas, except commas in brackets or quotes."""
     depth, start, is_quoted = 0, 0, False
     for place, sign in enumerate(text):
         if sign == "`":

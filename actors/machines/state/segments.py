@@ -109,7 +109,6 @@ class Segments(Generic[Frame]):
         self._live.append(segment)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """Return the bound of a segment whose rows arrived when results up to `closed_to_ms` were closed."""
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:

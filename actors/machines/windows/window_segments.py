@@ -80,7 +80,6 @@ class WindowSegments(Segments[Frame]):
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return the starts of the last closed window, and of the last window that has fired with all rows."""
         return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
@@ -104,7 +103,6 @@ class WindowSegments(Segments[Frame]):
         return self.closed_to_ms is None or segment.last_ms >= self._windows.next_start(self.closed_to_ms)
 
     def _emitted_before(self, news: Sequence[Segment[Frame]]) -> int | None:
-        """Return the start of the last window before all windows that fire."""
         if self.emitted_to_ms is None:
             return None
         # A window that ends before the first late row does not fire again.

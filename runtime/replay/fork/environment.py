@@ -90,7 +90,6 @@ class ForkEnvironment:
             self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule the messages from outside, and the messages that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
         self._upcoming = deque(self.recorded.from_outside)
@@ -452,7 +451,6 @@ class RecordedStandIn:
             return Unread()
 
     def repeat_recorded(self, message: Message) -> None:
-        """Repeat the recorded effects for `message`. Called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])
             self.schedule_own()

@@ -222,7 +222,6 @@ class Fork:
         return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
 
     def _claim(self, turn: Turn) -> Tell:
-        """Remove the message of the turn from its mailbox or record. Returns the function that delivers it."""
         if self._environment.recorded.remove_turn(turn):
             return self._environment.redelivery(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)

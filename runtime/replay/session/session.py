@@ -47,7 +47,6 @@ class Step:
 
     @property
     def changes(self) -> list[Change]:
-        """The turn's changes to the actor. Empty if the actor is not replayed."""
         return changes(self.before, self.after)
 
 

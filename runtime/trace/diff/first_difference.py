@@ -67,7 +67,6 @@ class TraceSide:
         return tuple(chain)
 
     def ahead(self, actor: str) -> Iterator[Record]:
-        """Yield the coming records of an actor, up to a limit."""
         yield from self.queues.get(actor, ())
         for _ in range(LOOKED_AHEAD):
             record = self.read()

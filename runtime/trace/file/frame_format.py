@@ -98,7 +98,6 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def inflated(compressed: bytes) -> bytes:
-    """Decompress the content of a frame. Raises `ValueError` if it is invalid or too large."""
     most = min(MAX_INFLATED_BYTES, MAX_INFLATION * len(compressed) + BLOCK_BYTES)
     inflate = zlib.decompressobj()
     try:

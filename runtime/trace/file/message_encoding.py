@@ -54,7 +54,6 @@ class EncodedMessage:
         self._redacted: list[str] = []
 
     def form(self, value: Value) -> bytes | str:
-        """Return the bytes of a value, or a text with the reason why it has none."""
         kind = type(value)
         to_wire = self._to_wire.get(kind)
         if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]

@@ -48,7 +48,6 @@ class BlockWriter:
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:
-        """Create the file with its header. Raises `OSError` if it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
         self._begin(system, seed)
 

@@ -72,7 +72,6 @@ class RingBlocks:
         self._path.open("wb").close()
 
     def before_turn(self, cell: Cell) -> None:
-        """Take a snapshot of the actor if this is its first turn in a generation."""
         sequence = cell.sequence
         assert sequence is not None
         self._system = cell.system
@@ -90,7 +89,6 @@ class RingBlocks:
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
     def groups(self, records: Sequence[RecordTuple]) -> Iterator[list[RecordTuple]]:
-        """Yield the records of each generation separately."""
         for _, group in groupby(records, key=lambda record: (record[1] - 1) // self._limit):
             yield list(group)
 

@@ -339,7 +339,6 @@ def _plain(item: object) -> State | _Outside:
 
 
 def _empty(item: object) -> State | _Outside:
-    """Return the container to fill for `item`, or its complete description."""
     match item:
         case Mapping():
             return {}
