@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Actor:
-    """The base class of actors. The kernel creates instances from Props, in the actor's turn; a restart creates another
-    one.
+    """The base class of actors. The kernel creates each instance from Props, in the actor's turn; a restart creates a
+    new instance.
 
     The hooks run in turns too, so they may send messages, spawn, watch and start timers. The calls are in this order:
     factory, `pre_start`, messages, children stopped, `post_stop`. At a restart: `pre_restart` on the old instance,
@@ -24,10 +24,8 @@ class Actor:
     """
 
     context: ActorContext
-    """The kernel's interface for this actor, set before `pre_start`."""
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
-    """The strategy that decides what happens to children that fail."""
 
     mailbox: ClassVar[MailboxType | None] = None
     """The mailbox type of the actor if its Props name none (Akka's RequiresMessageQueue). None means the default."""

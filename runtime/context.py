@@ -43,7 +43,9 @@ _repeated = RepeatedLog("flykka.runtime")
 
 
 class ActorContext:
-    """The interface of an actor to the kernel: its own ref, its relatives, and every effect that a turn can have."""
+    """The interface of an actor to the kernel: its own ref, its parent and children, and every effect that a turn can
+    have.
+    """
 
     __slots__ = ("_cell",)
 
@@ -113,7 +115,7 @@ class ActorContext:
         return self._spawn(self._cell.system.user, props, name)
 
     def stop(self, ref: Ref | None = None) -> None:
-        """Stop `ref`, or this actor: after the current turn, ahead of all waiting messages."""
+        """Stop `ref`, or this actor by default, after the current turn and ahead of all waiting messages."""
         cell = self._cell
         target = cell.ref if ref is None else ref
         if cell.may_act("stop", target):
@@ -130,7 +132,7 @@ class ActorContext:
     def forward(self, ref: Ref, message: Message) -> None:
         """Send a message to `ref` with the current sender as its sender, as Akka's forward does.
 
-        An asker gets the reply of `ref`, or its failure or end.
+        If the message was asked, the asker gets the reply of `ref`, or the error if `ref` fails or ends.
         """
         cell = self._cell
         if cell.system.serialize_messages:
@@ -239,7 +241,7 @@ class ActorContext:
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
-        """Return to the behaviour below. Below the last one is `handle_message`."""
+        """Return to the behaviour below the current one. Below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
             record_effect("unbecome")

@@ -28,7 +28,7 @@ class EventStream:
         self._subscriptions: tuple[tuple[Subscriber, tuple[type, ...]], ...] = ()
 
     def subscribe(self, subscriber: Subscriber, *types: type) -> None:
-        """Deliver to `subscriber` every event that is an instance of one of `types`, once each, from now on.
+        """Deliver to `subscriber` every event that is an instance of one of `types`, once each.
 
         The types are added to earlier subscriptions. An actor's subscription ends with the actor.
         """

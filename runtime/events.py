@@ -10,8 +10,6 @@ from flykka.messages.wire.ref import Ref
 
 
 class EndReason(StrEnum):
-    """The reason why an actor ended."""
-
     STOPPED = "STOPPED"
     KILLED = "KILLED"
 

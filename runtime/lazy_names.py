@@ -17,7 +17,6 @@ from typing import Any
 
 @cache
 def modules_of(package: str) -> Mapping[str, str]:
-    """Return the module of each public name of a package, by name."""
     modules: dict[str, str] = {}
 
     def note(module: str, variables: object, _: object, names: tuple[str, ...], level: int) -> SimpleNamespace:

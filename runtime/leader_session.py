@@ -24,7 +24,6 @@ class Gateway:
         self.leader_session_id = leader_session_id
 
     def tell(self, message: Message) -> None:
-        """Send `message` under the leader's session."""
         self.ref.tell(LeaderSessionMessage(leader_session_id=self.leader_session_id, message=message))
 
     def __repr__(self) -> str:
@@ -52,7 +51,6 @@ class LeaderSessions:
         self._accepted = _NONE
 
     def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        """Return the message of an accepted session. Otherwise make it a dead letter and return None."""
         if message.leader_session_id in self._accepted:
             return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"

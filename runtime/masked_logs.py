@@ -14,7 +14,6 @@ _LOGGER = "flykka"
 
 
 def mask_logs() -> None:
-    """Remove secrets from the records of flykka's loggers from now on."""
     make = logging.getLogRecordFactory()
     if not isinstance(make, _MaskedRecords):
         logging.setLogRecordFactory(_MaskedRecords(make))

@@ -30,7 +30,6 @@ def split_path(path: str) -> tuple[str, str]:
 
 
 def absolute_path(base: str, path: str) -> str:
-    """Resolve `path` against `base`, with `..` for the parent, as in a file system."""
     parts: list[str] = []
     for part in (path if path.startswith("/") else f"{base}/{path}").split("/"):
         if part == "..":

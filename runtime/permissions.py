@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = 0o700
-"""The permissions of a folder that only its user may read."""
 
 
 def make_folder(
@@ -37,13 +36,11 @@ def make_folder(
 
 
 def make_inheriting_folder(folder: str | os.PathLike[str]) -> None:
-    """Create a folder and its missing parents with the permissions of the nearest existing folder."""
     nearest = next(each for each in Path(folder).parents if each.is_dir())
     make_folder(folder, _of(nearest), root=nearest)
 
 
 def inherit_permissions(path: str | os.PathLike[str]) -> None:
-    """Give a file, or a folder with all its content, the permissions of its parent folder."""
     permissions = _of(Path(path).parent)
     for each, is_folder in _below(Path(path)):
         each.chmod(permissions if is_folder else of_file(permissions))

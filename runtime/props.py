@@ -19,7 +19,7 @@ DispatcherName = Literal["default", "pinned", "loop"]
 class Props:
     """An actor class or factory with its arguments. The arguments are live objects and are never sent in a message.
 
-    Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
+    Every restart calls the factory again. All instances of the actor share the objects that the factory closes over.
     """
 
     __slots__ = ("args", "dispatcher", "factory", "kwargs", "mailbox", "may_block", "stash_capacity")
@@ -86,7 +86,7 @@ class Props:
     def make(self) -> Actor:
         """Create a new instance. Called in the actor's own turn."""
         instance = self.factory(*self.args, **self.kwargs)
-        # A class was checked when the Props were created. The result of a function is only known now.
+        # A class was checked when the Props were created. The result of a factory function is not known until now.
         if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance
@@ -96,7 +96,6 @@ class Props:
 
 
 def require_props(props: object) -> Props:
-    """Return `props`. Raises `TypeError` if it is not a Props, for example a class."""
     if isinstance(props, Props):
         return props
     raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")

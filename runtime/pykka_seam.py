@@ -1,6 +1,6 @@
-"""Pykka's private names: everything that the kernel uses or replaces in Pykka outside of its public API.
+"""All private names of Pykka that the kernel uses or replaces. No other file uses any of them.
 
-No other file uses any of these names. A contract test compares them with the installed version.
+A contract test compares these names with the installed version of Pykka.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class PykkaActor(pykka.Actor):
         self._start_actor_loop()
 
     def conclude(self) -> None:
-        """Complete the termination. This is the last step of an actor's end."""
         self._stop()
 
     # Called by Pykka
@@ -107,7 +106,6 @@ def register(ref: ActorRef) -> None:
 
 
 def unregister(ref: ActorRef) -> None:
-    """Remove an actor that has ended, now or in a later sweep."""
     if not ref.is_in_registry:
         return
     with ActorRegistry._actor_refs_lock:
@@ -118,7 +116,6 @@ def unregister(ref: ActorRef) -> None:
 
 
 def sweep() -> None:
-    """Remove every ended actor, in one pass."""
     with ActorRegistry._actor_refs_lock:
         if _ended:
             ActorRegistry._actor_refs[:] = [ref for ref in ActorRegistry._actor_refs if id(ref) not in _ended]

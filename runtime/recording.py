@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
 
-# The member is read in every turn, and looking up an Enum member is slow.
+# A constant, because the member is read in every turn and looking up an Enum member is slow.
 _KILLED = EndReason.KILLED
 
 Effect = tuple[Any, ...]
@@ -63,7 +63,6 @@ class Recorder:
 
 
 def begin_record(cell: Cell) -> None:
-    """Number the turn that starts, and collect its effects from here on."""
     cell.sequence = cell.system.next_sequence()
     if cell.system.before_turn is not None:
         cell.system.before_turn(cell)
@@ -86,21 +85,22 @@ def completed_effects(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
 
 
 def record_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
-    """Record the outcome that the turn of `cell` awaited: an input from outside, like a message.
+    """Record an outcome that the turn of `cell` awaited: an input from outside, like a message.
 
-    `promise` is the ref of the pending ask, if the turn awaited one.
+    `promise` is the ref of the pending ask, if the turn awaited an ask.
     """
     if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
 
 
 def cancelled_wait(cell: Cell) -> Effect:
-    """Return the effect of a wait that a signal ended."""
     return ("awaited", cell.now(), None, _failure(asyncio.CancelledError()), None)
 
 
 def _failure(error: BaseException) -> SerializedThrowable:
-    """Return an error as text, without the stack of the waiting turn, but with that of an asked actor that failed."""
+    """Return an error as text. The stack of the waiting turn is left out; the stack of a failed asked actor is
+    included.
+    """
     reply_failure = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ActorRef(PykkaRef, Ref):
-    """The path and incarnation of an actor, living or dead. Equal to every other ref with the same two."""
+    """The path and incarnation of an actor, living or dead. Refs with the same path and incarnation are equal."""
 
     __slots__ = ("_system", "actor_inbox", "actor_stopped", "actor_urn", "incarnation", "path")
 
@@ -123,7 +123,7 @@ class ActorRef(PykkaRef, Ref):
         return stopped.get(timeout=seconds) if block else stopped
 
     def signal(self, signal: Signal) -> None:
-        """Send a kernel signal, in the lane that overtakes the mailbox."""
+        """Send a kernel signal, which overtakes the messages in the mailbox."""
         cell = RUNNING.cell
         if cell is None:
             self.actor_inbox.put_signal(SignalEnvelope(signal, None, None))
@@ -142,7 +142,7 @@ class ActorRef(PykkaRef, Ref):
         return bool(self._system.look_up(self.path, (self,) if super().is_alive() else ()))
 
     def refuse_to_wait_for_own_end(self) -> None:
-        """Raise `WaitInTurnError` in a turn of this actor, or of one below it."""
+        """Raise `WaitInTurnError` in a turn of this actor, or of a descendant."""
         cell = link = RUNNING.cell
         while link is not None:
             if link.ref == self:
@@ -203,7 +203,6 @@ class ActorRef(PykkaRef, Ref):
 
 
 def _seconds(timeout: float) -> float:
-    """Return the timeout if it is a number, and at most the longest wait of a lock."""
     if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
         return timeout
     raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")

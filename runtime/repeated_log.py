@@ -8,7 +8,6 @@ _MAX_KEYS = 1_000
 
 
 def is_reported(times: int) -> bool:
-    """Return True if the occurrence with this number is written: 1, 2, 5, 10, 20, 50, ..."""
     return str(times).rstrip("0") in ("1", "2", "5")
 
 
@@ -23,7 +22,6 @@ class RepeatedLog:
         self._times: dict[str, int] = {}
 
     def write(self, level: int, key: str, text: str) -> None:
-        """Write the line if its occurrence is one that is written."""
         times = self._times.pop(key, 0) + 1
         self._times[key] = times
         if len(self._times) > _MAX_KEYS:

@@ -23,7 +23,9 @@ _PUBLIC = re.compile(
     r"(provider|file|path|location|url|class|type|dir|enabled|algorithm|protocol|renewal[._a-z]*|interval)s?$",
     re.IGNORECASE,
 )
-"""The names of settings that only refer to secrets: the file of a password, the provider of credentials."""
+"""The names of settings that only refer to secrets, such as the path of a password file or the class of a credentials
+provider.
+"""
 
 _SHORTEST = 4
 """The minimum length of a secret. Masking shorter values would mask ordinary words."""
@@ -44,13 +46,12 @@ class Secrets:
         self._values: dict[str, None] = {}
 
     def remember(self, settings: Mapping[str, object]) -> None:
-        """Mask the values of settings whose names are secret, and the credentials in URIs."""
         for name, value in settings.items():
             for secret in _of(name, value):
                 self._values.update(dict.fromkeys(_forms(secret)))
 
     def masked(self, text: str) -> str:
-        # A secret may be part of another one, so the longest comes first.
+        # A secret may be part of another secret, so the longest is masked first.
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
         return masked_uri(text)

@@ -54,7 +54,6 @@ def stopping_decider(_error: BaseException) -> Directive:
 
 @trace_tag("supervision.escalating_decider")
 def escalating_decider(_error: BaseException) -> Directive:
-    """Fail the parent instead of the child, whatever the child raised."""
     return Directive.ESCALATE
 
 

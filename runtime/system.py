@@ -63,8 +63,6 @@ class Guardian(Actor):
 
 
 class SystemTermination(Termination):
-    """A future of the end of a system."""
-
     __slots__ = ("_system",)
 
     def __init__(self, system: ActorSystem) -> None:
@@ -99,7 +97,7 @@ class SystemTermination(Termination):
 class ActorSystem:
     """Actors under `/user`, with one clock, one dispatcher and one event stream. A process may have several systems.
 
-    A `with` block terminates the system at its end, and waits for that at most for the default ask timeout.
+    A `with` block terminates the system at its end, and waits at most the default ask timeout for the termination.
 
     Args:
         name: shown in logs, refs and traces.
@@ -114,7 +112,6 @@ class ActorSystem:
     """
 
     is_in_registry = True
-    """True if Pykka's registry contains its actors."""
 
     def __init__(
         self,
@@ -269,8 +266,8 @@ class ActorSystem:
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
         """Spawn an actor under `parent` in a turn of `spawner`. Raises the errors of `spawn`.
 
-        The tree's lock is held, so that a kill of the spawner comes before or after all of it: an actor spawned by a
-        killed actor never lives, and a living actor is recorded.
+        The tree's lock is held throughout, so a kill of the spawner comes either before or after the spawning. So an
+        actor spawned by a killed actor never lives, and every living actor is recorded.
         """
         with self.cells.lock:
             if spawner.end_reason is not None:
@@ -278,8 +275,8 @@ class ActorSystem:
             try:
                 cell = self.admit(parent, props, name)
             except (InvalidActorNameError, SpawnRefusedError) as error:
-                # The result depends on other actors' lives at the time, so it is an input of the turn, which a replay
-                # repeats.
+                # The result depends on the lives of other actors at the time, so it is an input of the turn, which a
+                # replay repeats.
                 record_effect("refused", f"{parent.ref.path}/{name}", type(error).__name__, str(error))
                 raise
             record_effect("spawn", cell.ref, props.factory_name)
@@ -349,7 +346,7 @@ class ActorSystem:
         """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 
     def next_sequence(self) -> int:
-        """Return the next number in the order of turns, kills and dead letters."""
+        """Return the next sequence number of turns, kills and dead letters."""
         return next(self._sequences)
 
     def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:

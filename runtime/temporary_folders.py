@@ -1,8 +1,8 @@
 """Temporary folders: private to the user, and removed by the next start if their process could not remove them.
 
     $TMPDIR/flykka-<uid>/                      private to the user (0700), checked whenever it is used
-    $TMPDIR/flykka-<uid>/.lock                 locked while a folder is created and abandoned ones are looked for
-    $TMPDIR/flykka-<uid>/tmp-<kind>-<random>/  a temporary folder; its process holds a lock on the `.lock` in it
+    $TMPDIR/flykka-<uid>/.lock                 locked while a folder is created and abandoned folders are searched for
+    $TMPDIR/flykka-<uid>/tmp-<kind>-<random>/  a temporary folder; its process holds a lock on its `.lock` file
 
 A lock ends with its process, however the process ends. No other module creates files with fixed names in the directory
 for temporary files, because another user could have created them, or a symbolic link.
@@ -47,7 +47,6 @@ class TemporaryFolder:
         _HELD.add(self)
 
     def remove(self) -> None:
-        """Delete the folder with all its content, as far as possible."""
         if self._lock is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             self.forget()
@@ -116,7 +115,7 @@ def _open_lock(folder: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Prevent other processes from creating and removing folders meanwhile."""
+    """Hold the folder's lock, so that no other process creates or removes folders meanwhile."""
     descriptor = _open_lock(folder)
     try:
         flock(descriptor, LOCK_EX)
@@ -126,7 +125,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file. Returns False if another process holds the lock, which several processes may share."""
+    """Lock an open file. Returns False if another process holds a conflicting lock. Several processes may hold a shared
+    lock.
+    """
     try:
         flock(descriptor, (LOCK_SH if shared else LOCK_EX) | LOCK_NB)
     except BlockingIOError:

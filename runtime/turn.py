@@ -18,7 +18,7 @@ Run = tuple["Cell"]
 """A cell that runs on a thread. Each run has its own tuple, which identifies the run."""
 
 _OF_THREADS: dict[int, dict[str, Any]] = {}
-"""The attributes of `RUNNING` by thread. An ended thread's entry stays until another thread gets its number."""
+"""The attributes of `RUNNING` by thread. An ended thread's entry stays until another thread gets its id."""
 
 
 class _Running(threading.local):
@@ -63,5 +63,4 @@ class _OutsideTurn:
 
 
 def outside_turn() -> _OutsideTurn:
-    """Run hooks, subscribers or callbacks within a turn without making the actor the sender of their messages."""
     return _OutsideTurn()

@@ -17,15 +17,12 @@ To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):
-    """The receiver of a message, by its role for the sender."""
-
     BRIDGE = "bridge"
     CHECKPOINT_COORDINATOR = "checkpoint coordinator"
     JOB_LISTENERS = "listeners of the job"
     JOB_MASTER = "JobMaster"
     RESOURCE_MANAGER = "ResourceManager"
     SENDER = "sender"
-    """The sender of the current message."""
     TASK_MANAGER = "TaskManager"
 
 

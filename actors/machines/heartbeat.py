@@ -31,8 +31,6 @@ from flykka.messages.wire.ids import JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendHeartbeatRequest:
-    """Request a heartbeat from the target."""
-
     target: str
 
 
@@ -147,7 +145,6 @@ class ClientSessions:
         return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
 
     def end(self, job_id: JobId) -> list[CancelTimer]:
-        """Stop monitoring the client, because the job has ended or another leader has taken over."""
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
     def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:

@@ -60,7 +60,9 @@ TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CANCELED: (),
     E.FAILED: (),
 }
-"""The states of the same attempt on its TaskManager. It is deployed with its slot, so it never waits for one here."""
+"""The states of the same attempt on its TaskManager. The attempt is deployed with its slot, so it never waits for a
+slot here.
+"""
 
 JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
 JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
@@ -72,8 +74,6 @@ EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMoved:
-    """Notifies other machines of the JobMaster that the job has a new status."""
-
     status: JobStatus
     cause: SerializedThrowable | None = None
 
@@ -91,22 +91,18 @@ def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
 
 
 def job_status_diagram() -> str:
-    """Return the statuses of a job as a Mermaid state diagram."""
     return _diagram(JOB_MOVES, J.CREATED, JOB_TERMINAL)
 
 
 def execution_state_diagram() -> str:
-    """Return the states of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
     return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def task_state_diagram() -> str:
-    """Return the states of an attempt on its TaskManager as a Mermaid state diagram."""
     return _diagram(TASK_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def terminal_table() -> str:
-    """Return the terminal states as a Markdown table."""
     lines = ["| | terminal | globally |", "| --- | --- | --- |"]
     for status in JOB_MOVES:
         lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))

@@ -23,7 +23,7 @@ class ChainOpened(Message):
 
     If `is_ordered`, an operator has to process one batch after the other. If `has_state`, operators keep state between
     stages. If `has_sinks`, the attempt may have to commit. `recovered` has a batch for each `ChannelStateRead`, or None
-    if none of its rows is for this subtask.
+    if the channel state has no row for this subtask.
     """
 
     is_ordered: bool = False
@@ -40,8 +40,8 @@ class StageResult(Message):
     For a partitioned source, `partition_times` lists all of its partitions, read or not. `late_rows` were dropped
     because their windows were closed. `event_time_min` is computed only if the order of rows is watched. If
     `updates_state`, `UpdateState` has to follow. `accumulators` are the attempt's current ones, empty if no rows were
-    processed. `next_timer_ms` is the chain's first processing-time timer, which may have been deleted. `sent` contains
-    the events and values that functions have sent to their coordinators.
+    processed. `next_timer_ms` is the time of the chain's first processing-time timer, which may have been deleted.
+    `sent` contains the events and values that functions have sent to their coordinators.
     """
 
     stage: int
@@ -61,7 +61,9 @@ class StageResult(Message):
 
 @message("attempt.commit_prepared")
 class CommitPrepared(Message):
-    """bridge -> Task: the sinks' part of a snapshot, and counts of rows that left the chain for it, staged or not."""
+    """bridge -> Task: the sinks' part of a snapshot, and counts of rows that left the chain for this snapshot, staged
+    or not.
+    """
 
     checkpoint_id: int
     sinks: tuple[OperatorSubtaskState, ...] = ()
@@ -71,7 +73,7 @@ class CommitPrepared(Message):
 
 @message("attempt.snapshot_written")
 class SnapshotWritten(Message):
-    """bridge -> Task: the durable state of the chain, and how many bytes of it are new."""
+    """bridge -> Task: the durable state of the chain, and the number of its bytes that are new."""
 
     checkpoint_id: int
     operators: tuple[OperatorSubtaskState, ...] = ()

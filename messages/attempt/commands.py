@@ -48,7 +48,7 @@ class StagedOutput(Value):
 
 @value("attempt.channel_state_part")
 class ChannelStatePart(Value):
-    """In-flight batches to write to the folder `path`: those of a gate, or of a subpartition of an output."""
+    """In-flight batches of a gate, or of a subpartition of an output, to write to the folder `path`."""
 
     path: str
     batches: tuple[BatchRef, ...]
@@ -88,7 +88,6 @@ class Command(Message):
     lane: ClassVar[Lane]
     survivable: ClassVar[bool] = False
     method: ClassVar[str]
-    """The engine's method that does the work."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -207,10 +206,11 @@ class HandleOperatorEvents(StageCommand):
 
 @message("attempt.snapshot_state")
 class SnapshotState(StageCommand):
-    """Task -> bridge: take a snapshot of the state at a barrier. `watermark_ms` fires with it (None: nothing fires).
+    """Task -> bridge: take a snapshot of the state at a barrier. Results up to `watermark_ms` fire with it (None:
+    nothing fires).
 
-    If other tasks read the rows that fire, this stage emits them, otherwise `PrepareCommit` does. A savepoint contains
-    all of the state and shares none.
+    If other tasks read the fired rows, this stage emits them, otherwise `PrepareCommit` does. A savepoint contains all
+    of the state and shares none.
     """
 
     stage: int
@@ -313,7 +313,7 @@ class Control(Message):
 
 @message("attempt.release_batches")
 class ReleaseBatches(Control):
-    """Task -> bridge: release batches that `holder` holds (None: all that it holds)."""
+    """Task -> bridge: release batches that `holder` holds (None: all batches that it holds)."""
 
     holder: str
     batch_ids: tuple[BatchId, ...] | None = None

@@ -97,9 +97,9 @@ class AlignmentType(StrEnum):
 class CheckpointOptions(Value):
     """The options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
 
-    A job ends with its final checkpoint: no rows are read after its barrier, and every task finishes when it is
-    committed. With `drain`, sources first send the end of their data, and windows fire. An ALIGNED checkpoint becomes
-    unaligned if its barriers have not arrived after `aligned_timeout_ms` (None: never).
+    A job ends with its final checkpoint: no rows are read after its barrier, and every task finishes when the
+    checkpoint is committed. With `drain`, sources first send the end of their data, and windows fire. An ALIGNED
+    checkpoint becomes unaligned if its barriers have not arrived after `aligned_timeout_ms` (None: never).
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
@@ -115,8 +115,8 @@ class CheckpointMetrics(Value):
     """The metrics of one subtask's snapshot. Times are in ms.
 
     `start_delay_ms` is the time from the trigger of the checkpoint until it reached the subtask. Bytes processed are
-    counted between the first and the last barrier. Bytes persisted are channel state that unaligned barriers have
-    overtaken.
+    counted between the first and the last barrier. Bytes persisted are those of channel state, which unaligned barriers
+    have overtaken.
     """
 
     alignment_ms: int = 0
@@ -132,7 +132,9 @@ class CheckpointMetrics(Value):
 
 @value("checkpoint.event_in_flight")
 class OperatorEventInFlight(Value):
-    """An event that a subtask sent before its own snapshot and its coordinator received after the coordinator's."""
+    """An event that a subtask sent before its own snapshot and that its coordinator received after the coordinator's
+    snapshot.
+    """
 
     operator_id: OperatorId
     subtask: int
@@ -142,8 +144,8 @@ class OperatorEventInFlight(Value):
 
 @value("checkpoint.coordinator_state")
 class OperatorCoordinatorState(Value):
-    """The state of an operator coordinator, as its own msgpack: of a source's split enumerator, or of a user's
-    coordinator with the events that were in flight to it.
+    """The state of an operator coordinator, as its own msgpack: the state of a source's split enumerator, or of a
+    user's coordinator with the events that were in flight to it.
     """
 
     operator_id: OperatorId
@@ -216,7 +218,6 @@ class NotifyCheckpointAborted(AbstractCheckpointMessage):
 
 
 ForTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted
-"""Messages of the coordinator to the Task of an attempt."""
 
 
 @message("checkpoint.for_tasks")
@@ -253,7 +254,9 @@ class OperatorCoordinatorsSnapshotted(Message):
 
 @value("checkpoint.task_state")
 class TaskStateEntry(Value):
-    """The state that a subtask acknowledged, or None if it has no state. The parallelism is that of the snapshot."""
+    """The state that a subtask acknowledged, or None if it has no state. `parallelism` is that at the time of the
+    snapshot.
+    """
 
     vertex_id: JobVertexId
     subtask: int
@@ -283,9 +286,10 @@ class CompletedCheckpoint(Value):
     """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
 
     `task_states` has one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one per
-    master hook with state. `timestamp_ms` is the time of its trigger, `duration_ms` the time from there to the last
-    acknowledgement. `operators` are all operators of the job, in topological order. `session_settings` are the Spark
-    settings on which the results depend. Both are empty in checkpoints of older versions.
+    master hook with state. `timestamp_ms` is the time of its trigger, `duration_ms` the time from the trigger to the
+    last acknowledgement. `operators` are all operators of the job, in topological order. `session_settings` are the
+    Spark settings on which the results depend. `operators` and `session_settings` are empty in checkpoints of older
+    versions.
     """
 
     job_id: JobId

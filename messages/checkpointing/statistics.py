@@ -89,8 +89,8 @@ class CheckpointReportDue(Message):
 
 @value("checkpoint_statistics.checkpoint")
 class CheckpointStatistics(Value):
-    """A checkpoint. Times are in ms and sizes in bytes; `incremental_bytes` were written for it, the others existed
-    before.
+    """A checkpoint. Times are in ms and sizes in bytes; `incremental_bytes` were written for this checkpoint, all other
+    bytes existed before.
 
     While it is in progress, `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; the sizes
     of a failed checkpoint are the sums over these subtasks. Only a completed checkpoint has a path and `vertices`. Only
@@ -116,7 +116,7 @@ class CheckpointStatistics(Value):
 
     @property
     def failure_text(self) -> str:
-        """The failure in one line, or an empty text unless the checkpoint has failed."""
+        """The failure in one line. Empty unless the checkpoint has failed."""
         return str(self.failure or self.reason or "")
 
 

@@ -13,7 +13,8 @@ from flykka.messages.wire.ref import Ref
 
 @value("coordination.task")
 class CoordinatedTask(Value):
-    """An execution attempt that takes part in checkpoints. Sources are triggered, all others receive barriers.
+    """An execution attempt that takes part in checkpoints. The coordinator triggers sources; other tasks receive
+    barriers.
 
     A task without pipelined inputs counts as a source.
     """
@@ -32,7 +33,7 @@ class CoordinatedTask(Value):
 class CoordinatedTasks(Message):
     """JobMaster -> CheckpointCoordinator: these are the current attempts of the job; earlier attempts have ended.
 
-    Sent once per deployment. Later state changes follow one by one. Messages to the tasks carry the leader session.
+    Sent once per deployment, followed by single state changes. Messages to the tasks carry the leader session.
     """
 
     job_id: JobId
@@ -76,7 +77,7 @@ class StopCheckpointRequest(Message):
 
     With a `target_location` it is a savepoint, whose path `SavepointCompleted` reports. With `drain` the sources first
     send the end of their data: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` reports
-    that the stop was given up, `SavepointFailed` that the job failed or ended before there was a savepoint.
+    that the stop was abandoned, `SavepointFailed` that the job failed or ended without a savepoint.
     """
 
     job_id: JobId
@@ -204,7 +205,7 @@ class StopCheckpointing(Message):
 
 @message("coordination.checkpointing_stopped")
 class CheckpointingStopped(Message):
-    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and those that are not retained are deleted.
+    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and checkpoints that are not retained are deleted.
 
     `retained` are the addresses of the retained checkpoints, oldest first.
     """

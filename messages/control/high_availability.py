@@ -1,6 +1,6 @@
 """Values that a JobManager stores for the next leader, and the messages of the leader election.
 
-A leader's messages carry its session, and a receiver drops those of a former leader: see `kernel.leader_session`.
+A leader's messages carry its session, and a receiver drops messages of a former leader: see `kernel.leader_session`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NextCheckpointId(Value):
 
 @message("leader.grant")
 class GrantLeadership(Message):
-    """leader election -> JobManager: the receiver leads, under this session, until it is revoked.
+    """leader election -> JobManager: the receiver leads, under this session, until its leadership is revoked.
 
     `waited_for` is the run of the application that was in progress when the JobManager started to wait.
     """

@@ -143,7 +143,7 @@ class CancelJob(Message):
 class ReportJobClientHeartbeat(Message):
     """client -> JobManager: the client is alive, and counts as dead after `expired_timestamp_ms` (ms since the epoch).
 
-    With a `reply_to` the client is notified whether the job exists.
+    If `reply_to` is set, it is notified whether the job exists.
     """
 
     job_id: JobId
@@ -189,8 +189,8 @@ class CancellationFailure(Message):
 class StopJob(Message):
     """client -> JobManager -> JobMaster: take a final checkpoint, publish its rows, retain it, and finish.
 
-    With a `savepoint_directory` it is a savepoint, in a new folder of that directory. With `drain` event time first
-    advances to its end, so that every window fires.
+    With a `savepoint_directory` the checkpoint is a savepoint, in a new folder of that directory. With `drain` event
+    time first advances to its end, so that every window fires.
     """
 
     job_id: JobId
@@ -209,7 +209,7 @@ class StoppingSuccess(Message):
 
 @message("job.stopping_failure")
 class StoppingFailure(Message):
-    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, continues, or ended otherwise."""
+    """JobMaster -> JobManager -> client: the job was not stopped. It is not running, continues, or ended otherwise."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -246,7 +246,7 @@ class CheckpointType(StrEnum):
     """The type of a requested checkpoint (Flink's CheckpointType).
 
     A FULL checkpoint writes all state again and does not refer to earlier state; later checkpoints may refer to it. All
-    others are INCREMENTAL, including a CONFIGURED one.
+    other checkpoints are INCREMENTAL, including a CONFIGURED one.
     """
 
     CONFIGURED = "CONFIGURED"
@@ -374,6 +374,6 @@ class MetricsReported(Message):
 
 @message("job.add_listener")
 class AddJobListener(Message):
-    """listener -> JobClientActor: forward to the listener everything known about the job, and everything to come."""
+    """listener -> JobClientActor: forward to the listener all past and future reports about the job."""
 
     listener: Ref

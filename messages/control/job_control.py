@@ -67,7 +67,7 @@ class RecordResultDue(Message):
 
 @message("job_control.attempts_ended")
 class JobAttemptsEnded(Message):
-    """data plane -> JobMaster: no attempt of the job is running. `cause` is set if one may be running."""
+    """data plane -> JobMaster: no attempt of the job is running. If `cause` is set, an attempt may still be running."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -75,9 +75,9 @@ class JobAttemptsEnded(Message):
 
 @message("job_control.data_released")
 class JobDataReleased(Message):
-    """data plane -> JobMaster or JobManager: all data of the job is released. `cause` is set if some may remain.
+    """data plane -> JobMaster or JobManager: all data of the job is released. If `cause` is set, some may remain.
 
-    If it acts for a dead JobMaster, the JobManager also gets the newest checkpoint of the job.
+    On behalf of a dead JobMaster, the JobManager also gets the newest checkpoint of the job.
     """
 
     job_id: JobId
@@ -151,7 +151,7 @@ class SavepointLocationRefused(Message):
 
 @message("job_control.savepoint_discarded")
 class SavepointDiscarded(Message):
-    """savepoint storage -> JobMaster: a failed savepoint's files are deleted. `cause` is set if some may remain."""
+    """savepoint storage -> JobMaster: a failed savepoint's files are deleted. If `cause` is set, some may remain."""
 
     location: str
     cause: SerializedThrowable | None = None

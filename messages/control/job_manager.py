@@ -26,8 +26,8 @@ class LeaderElectionFailed(Message):
 class JobsRecovered(Message):
     """store -> JobManager: the stored jobs and results, with which the leader of this session starts.
 
-    `jobs` are the jobs to continue. `bound` are the ids of those whose code is already loaded in this process. `ended`
-    are results, whose jobs may not have been cleaned up yet. If `run` is concluded, clients have waited for its
+    `jobs` are the jobs to continue. `bound` are the ids of the jobs whose code is already loaded in this process.
+    `ended` are results, whose jobs may not have been cleaned up yet. If `run` is concluded, clients have waited for its
     results.
     """
 

@@ -14,7 +14,7 @@ from flykka.messages.wire.ref import Ref
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """A slot as its TaskManager knows it, and its size. Without an allocation it is free.
+    """A slot as its TaskManager knows it, and its size. Without an allocation the slot is free.
 
     A dynamic slot was created with the size of a request, and is removed when it is free.
     """
@@ -30,7 +30,8 @@ class SlotStatus(Value):
 class SlotReport(Value):
     """All slots of a TaskManager, which is the authority on them.
 
-    `total` are its resources, if it has declared them. Unused resources can become slots of other sizes.
+    `total` are the resources that the TaskManager has declared, if any. Unused resources can become slots of other
+    sizes.
     """
 
     slots: tuple[SlotStatus, ...]
@@ -54,7 +55,7 @@ class RegisterTaskManager(Message):
 class AcknowledgeRegistration(ControlMessage):
     """ResourceManager or JobMaster -> TaskManager: registered; the sender uses this session. Intervals are in ms.
 
-    While the registration lasts, the TaskManager sends under its session, by default under the leader's session.
+    While the registration lasts, the TaskManager sends under the sender's session, by default the leader's session.
     """
 
     leader_session_id: LeaderSessionId
@@ -135,7 +136,7 @@ class AskForRelease(Message):
 
 @message("registration.release_answer")
 class ReleaseAnswer(Message):
-    """TaskManager -> ResourceManager: the sender can be released, or it holds results that are still being read."""
+    """TaskManager -> ResourceManager: the sender can be released, or holds results that are still being read."""
 
     task_manager_id: TaskManagerId
     idle_period: int

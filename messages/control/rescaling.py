@@ -196,7 +196,6 @@ class Rescale(Value):
 
     @property
     def terminal_state(self) -> RescaleTerminalState | None:
-        """The outcome of the rescale, or None while it is in progress."""
         return None if self.reason is None else self.reason.terminal_state
 
 

@@ -133,7 +133,7 @@ class OperatorKind(StrEnum):
 
     @property
     def uses_event_time(self) -> bool:
-        """True if watermarks can make the operator emit rows."""
+        """True if a watermark can make the operator emit rows."""
         return self in (
             OperatorKind.WINDOW_AGGREGATE,
             OperatorKind.JOIN,
@@ -148,7 +148,7 @@ class OperatorKind(StrEnum):
 
     @property
     def coalesces(self) -> bool:
-        """True if queued batches may be merged into one, because each costs a Spark job and their boundaries do not
+        """True if queued batches may be merged, because each batch costs a Spark job and the batches' boundaries do not
         matter.
 
         Windows and joins store batches that were prepared before the exchange unchanged, without a job. Operators that
@@ -201,9 +201,10 @@ class JobType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """The deployment mode of tasks: all together, connected tasks together, or each when its input is available.
+    """The deployment mode of tasks: all tasks together, connected tasks together, or each task when its input is
+    available.
 
-    Flink's ScheduleMode; PIPELINED_REGION is its successor in newer Flink.
+    Follows Flink's ScheduleMode; PIPELINED_REGION is its successor in newer Flink.
     """
 
     EAGER = "EAGER"
@@ -249,7 +250,7 @@ class ExternalizedCheckpointRetention(StrEnum):
 
 @value("job_graph.operator_ref")
 class OperatorRef(Value):
-    """An operator by its uid. The fingerprint identifies the kind of code to which it is bound."""
+    """An operator by its uid. The fingerprint identifies the kind of code to which the operator is bound."""
 
     uid: str
     fingerprint: str
@@ -292,7 +293,7 @@ class JobEdge(Value):
     """An input of the vertex that contains it: output number `source_output` of the vertex `source`.
 
     `key_by` is the operator whose key expressions split a HASH edge. Rows of a `broadcast_variable` are not an input of
-    the head operator: its functions read all of them under this name.
+    the head operator: its functions read all of these rows under this name.
     """
 
     source: JobVertexId
@@ -325,8 +326,8 @@ class JobVertex(Value):
     If a vertex creates watermarks, they are the latest event time minus `watermark_delay_ms` (None: it creates none).
     With `punctuated_watermarks` they are the event time of the latest row that marks a watermark. A vertex that has
     read no rows for `idle_timeout_ms` is idle and holds no watermark back (None: it is never idle). If it has read no
-    rows for `quiet_period_ms`, its watermark advances with the clock until it reads some (None: it waits). A source
-    with a `watermark_alignment` does not run ahead of the other sources of its group.
+    rows for `quiet_period_ms`, its watermark advances with the clock until it reads rows again (None: the watermark
+    waits). A source with a `watermark_alignment` does not run ahead of the other sources of its group.
 
     The vertices of a `co_location_group` run subtasks with the same number in one slot. `resources` is the sum over the
     chain. A vertex that only `feeds_broadcast_variables` finishes when it has read its input, without waiting for a
@@ -361,7 +362,8 @@ class JobVertex(Value):
 class FailoverStrategyKind(StrEnum):
     """The tasks that restart after the failure of a task, with the values of Flink's execution failover option.
 
-    REGION: the tasks that exchange pipelined rows with it, and those that read their results. FULL: all tasks.
+    REGION: the tasks that exchange pipelined rows with the failed task, and the tasks that read their results. FULL:
+    all tasks.
     """
 
     REGION = "region"
@@ -395,7 +397,9 @@ class CheckpointingMode(StrEnum):
 
 
 MAX_CONCURRENT_DELETIONS = 4
-"""The default limit of concurrent deletions of obsolete files: each uses a thread, and the storage has other users."""
+"""The default limit of concurrent deletions of obsolete files: each deletion uses a thread, and loads a storage shared
+with other users.
+"""
 
 
 @value("job_graph.checkpointing")
@@ -460,11 +464,11 @@ class JobGraph(Value):
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). Attempts are numbered
     from `first_attempt_number`, so that a new JobMaster of the job reuses no number. A stage that makes no progress for
     `stage_timeout_ms` fails its attempt (None: no limit). With `coalesces_batches`, a task processes queued batches in
-    one stage; incremental operators wait up to `mini_batch_latency_ms` for more batches. An attempt whose deployment is
-    not acknowledged by its TaskManager fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled
+    one stage; incremental operators wait up to `mini_batch_latency_ms` for more batches. An attempt whose deployment
+    its TaskManager does not acknowledge fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled
     when its client has died. With the ADAPTIVE scheduler the job waits up to `resource_wait_timeout_ms` for all slots,
     then starts with those available; `rescale_cooldown_ms` is the minimum time between two rescales. `session_settings`
-    are the settings of Spark on which its results depend.
+    are the Spark settings on which the results depend.
     """
 
     job_id: JobId

@@ -51,8 +51,8 @@ class RootExceptionHistoryEntry(Value):
     if it is empty: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
 
     If the same failure repeats before a checkpoint is completed, it gets no new entry: `root` is the first failure,
-    `times` the number of occurrences, `last_timestamp_ms` the time of the last one (None: there was only one), and the
-    outcome is that of the last one. If the job has FAILED, `why_not_restarted` is the reason as text.
+    `times` the number of occurrences, `last_timestamp_ms` the time of the last occurrence (None: there was only one),
+    and the outcome is that of the last occurrence. If the job has FAILED, `why_not_restarted` is the reason as text.
     """
 
     number: int

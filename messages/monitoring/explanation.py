@@ -57,9 +57,9 @@ class ResourceWaitExplained(Value):
 class JobExplained(Message):
     """JobMaster -> client: status, attempts, and what the job itself waits for, at `now_ms` of its clock.
 
-    `waits_for_state` is the time since which it waits for the state to restore. `waits_for_end` is the time since which
-    it finalizes the vertices (if RUNNING) or cleans up (if it has ended). `retained` describes the data that external
-    systems retain for its sources.
+    `waits_for_state` is the time since which the job waits for the state to restore. `waits_for_end` is the time since
+    which it finalizes the vertices (if RUNNING) or cleans up (if it has ended). `retained` describes the data that
+    external systems retain for its sources.
     """
 
     job_id: JobId
@@ -124,8 +124,8 @@ class StageExplained(Value):
 class ChannelExplained(Value):
     """An input channel that has not ended: the subpartition that it reads and its queue.
 
-    `credit` is the number of batches that its producer may still send. If `is_blocked`, its barrier has arrived, and it
-    is not read until the other barriers have arrived. If `barrier_missing`, its barrier is still awaited.
+    `credit` is the number of batches that its producer may still send. If `is_blocked`, its barrier has arrived, and
+    the channel is not read until the other barriers have arrived. If `barrier_missing`, its barrier has not arrived.
     """
 
     partition_id: ResultPartitionId
@@ -163,7 +163,7 @@ class TaskExplained(Message):
 
     A file source has `files_unread`; its next batch takes up to `batch_limit_bytes` of them, or None if the user has
     set a number of files. `waits_for_group` is set if an aligned source is too far ahead and waits for the other
-    sources of its group. `held_back_by` is what holds back the watermarks that it creates.
+    sources of its group. `held_back_by` names what holds back the watermarks that the attempt creates.
     """
 
     attempt: ExecutionAttemptId
@@ -242,7 +242,7 @@ class TaskManagerInfo(Value):
 class SlotsExplained(Message):
     """ResourceManager -> client: the slots of the registered TaskManagers, and the number of pending requests.
 
-    `could_start` is the number of further slots: of TaskManagers that are starting, or that may be started.
+    `could_start` is the number of further slots, on TaskManagers that are starting or that may be started.
     """
 
     now_ms: int

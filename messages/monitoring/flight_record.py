@@ -8,10 +8,10 @@ from flykka.messages.wire.message import Message, message
 
 @message("flight_record.written")
 class FlightRecordWritten(Message):
-    """JobClientActor's I/O -> JobClientActor: the last turns before the failure are recorded at `path`, if there are
-    any.
+    """JobClientActor's I/O -> JobClientActor: the last turns before the failure, if there are any, are recorded at
+    `path`.
 
-    If the failure is that a checkpoint is damaged, `earlier_checkpoint` is an earlier, intact checkpoint.
+    If the job failed because a checkpoint is damaged, `earlier_checkpoint` is an earlier, intact checkpoint.
     """
 
     path: str

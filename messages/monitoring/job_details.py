@@ -20,7 +20,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 CHECKPOINT_HISTORY = 1_000
-"""The number of latest checkpoints that are retained: a quarter of an hour at one per second."""
+"""The number of latest checkpoints that are retained, enough for a quarter of an hour at one per second."""
 
 
 @message("job_details.track")
@@ -35,7 +35,7 @@ class RequestJobDetails(Message):
     """client -> JobManager -> ExecutionGraphInfoStore: return the state of this job, or how it has ended.
 
     The reply is `JobDetails`, which contains up to `checkpoints` of the latest checkpoints, or `JobNotFound` if the job
-    is unknown. For the other queries about one job the reply is `JobNotFound` in the same case.
+    is unknown. All other queries about one job also get `JobNotFound` in this case.
     """
 
     job_id: JobId
@@ -92,7 +92,6 @@ JobInfoRequest = (
     | RequestCheckpointDetails
     | RequestRescales
 )
-"""The queries about one job."""
 
 
 @message("job_details.timed_out")
@@ -113,7 +112,7 @@ class TimeSeries(Value):
 class StatusTimestamp(Value):
     """The last time at which a job entered a status.
 
-    `total_ms` is the time that it has spent in this status, without the current stay.
+    `total_ms` is the time that the job has spent in this status, without the current stay.
     """
 
     status: JobStatus
@@ -123,7 +122,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time in which tasks were deployed: the start of the current period, if any, and the sum of earlier ones."""
+    """The time of deploying tasks: the start of the current period, if any, and the sum of earlier periods."""
 
     since_ms: int | None = None
     total_ms: int = 0
@@ -171,13 +170,13 @@ class JobVertexDetails(Value):
     state. The watermark is the minimum over all subtasks, in ms of event time, or None while a subtask has none. At the
     end of the input it is None and `event_time_ended` is set. The lag is the clock minus the watermark. The queue
     lengths count batches that wait to be processed by its running subtasks, and batches that wait for their readers.
-    For a running source, `files_waiting` files were discovered and not started.
+    For a running source, `files_waiting` is the number of files that were discovered and not started.
 
     Of the rows written by its sinks, `rows_published` are visible to readers, and `rows_staged` wait for a checkpoint
     to complete. A restart counts no row twice. Rows that the restart publishes because its checkpoint contained them
     are not counted, so after a restart `rows_published` is a lower bound, and `rows_staged` counts the newest attempts.
-    A sink that shows rows at once may show some again, and counts them again. `coordinator_metrics` are those of the
-    user's operator coordinators. `held_back_by` names an idle source.
+    A sink that publishes rows at once may publish some again, and counts them again. `coordinator_metrics` are those of
+    the user's operator coordinators. `held_back_by` names an idle source.
     """
 
     vertex_id: JobVertexId
@@ -218,8 +217,8 @@ class JobDetails(Message):
     Its vertices are in topological order. Its last checkpoints and restarts are sorted oldest first. `last_failure` is
     the last reported failure, recovered or not. `kept_checkpoint` is the path from which an ended job can be continued.
     `exceptions` are the last failures and the reactions to them, out of `number_of_exceptions`. `accumulators` are
-    those of the newest attempts so far, and final when the job has FINISHED. `throughput` is the number of rows per
-    second that its sources have read, `watermark_lag` the lag (ms) of the slowest vertex, both over its whole run time.
+    those of the newest attempts, and final when the job has FINISHED. `throughput` is the number of rows per second
+    that its sources have read, `watermark_lag` the lag (ms) of the slowest vertex, both over its whole run time.
     `timestamps` are the last times at which it entered each status, in their order. `restored_ms` is the last time at
     which it started from a checkpoint.
     """
@@ -258,7 +257,6 @@ class JobDetails(Message):
 
     @property
     def files_waiting(self) -> int:
-        """The number of files that its sources have discovered but not started to read."""
         return sum(vertex.files_waiting for vertex in self.vertices)
 
 
@@ -299,7 +297,7 @@ class AttemptDetails(Value):
     """An execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
     `timestamps` are in the order of the states. `attempt` is None before the first attempt was scheduled.
-    `accumulators` are those of a former attempt; the current attempt's are in its `SubtaskDetails`.
+    `accumulators` are those of a former attempt; `SubtaskDetails` contains those of the current attempt.
     """
 
     attempt: ExecutionAttemptId | None
@@ -316,8 +314,8 @@ class AttemptDetails(Value):
 class SubtaskDetails(Value):
     """A subtask, numbered from 0: its current attempt, and its last earlier attempts, oldest first.
 
-    The rates and the shares are those of the last seconds. `accumulators` are those of the current attempt.
-    `last_checkpoint` has the subtask's metrics in the last completed checkpoint, or is None.
+    The rates and the shares cover the last seconds. `accumulators` are those of the current attempt. `last_checkpoint`
+    has the subtask's metrics in the last completed checkpoint, or is None.
     """
 
     subtask: int
@@ -396,4 +394,3 @@ class ArchivesWritten(Message):
 
 
 InfoRequest = RequestJobsOverview | JobInfoRequest | AwaitArchives
-"""The queries that a JobManager forwards to the ExecutionGraphInfoStore."""

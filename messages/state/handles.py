@@ -62,9 +62,9 @@ class SharedStateHandle(Value):
 @value("state.exclusive")
 class ExclusiveStateHandle(Value):
     """A file or folder of state that belongs to one checkpoint only and is deleted with it. Savepoints contain only
-    these.
+    such state.
 
-    `state_name` is that of keyed state, and `files` are all files of the folder, as in `SharedStateHandle`.
+    `state_name` is the name of keyed state, and `files` are all files of the folder, as in `SharedStateHandle`.
     """
 
     path: str
@@ -86,8 +86,8 @@ class OperatorStateSchema(Value):
 class StateSchema(Value):
     """The schema of keyed state, as Spark's DDL: the keys, the values of each key, and the windows.
 
-    If the values are partial aggregates, `merged_by` names for each the function that merges two of them: sum, min or
-    max. `operator_state` are the lists of a function; without keyed state the texts are empty.
+    If the values are partial aggregates, `merged_by` names for each value the function that merges two of them: sum,
+    min or max. `operator_state` are the lists of a function; without keyed state the texts are empty.
     """
 
     keys: str = ""
@@ -117,7 +117,7 @@ class InFlightRows(Value):
 class InputChannelStateHandle(Value):
     """Batches that an unaligned barrier overtook before they reached input gate `gate`.
 
-    If the parallelism has changed, only the rows of `key_groups` are for this subtask (None: all rows are).
+    If the parallelism has changed, only the rows of `key_groups` belong to this subtask (None: all rows do).
     """
 
     gate: int
@@ -157,7 +157,7 @@ class PartitionWatermark(Value):
 
 @value("state.watermark")
 class WatermarkState(Value):
-    """The watermark (ms) of a task at the barrier and, for a partitioned source, those of its partitions.
+    """The watermark (ms) of a task at the barrier and, for a partitioned source, the watermarks of its partitions.
 
     WATERMARK_MIN, which occurs only in restored state, restarts event time: a source has started that was not part of
     the checkpoint.
@@ -172,12 +172,12 @@ class OperatorSubtaskState(Value):
     """The state of one operator in one subtask.
 
     `operator_state` are its lists (unread splits, pending commits). If the parallelism has changed, several may have
-    the same name. `shared` are the batches of keyed state to which it refers; only the key groups `key_groups` in them
-    are its own. `keyed_state` is the operator's own msgpack that describes how to read them. `written_as` is the schema
-    of these batches if it differs from that of the reading operator. `exclusive` state belongs to this checkpoint only.
-    In an unaligned checkpoint the head of the chain has a separate state with the batches in flight into and out of the
-    subtask; their folders are `exclusive` too. An operator that uses or creates event time has a separate state with
-    its `watermark`, and so has the head of its chain.
+    the same name. `shared` are the batches of keyed state to which it refers; only the rows of `key_groups` in them
+    belong to the state. `keyed_state` is the operator's own msgpack that describes how to read them. `written_as` is
+    the schema of these batches if it differs from that of the reading operator. `exclusive` state belongs to this
+    checkpoint only. In an unaligned checkpoint the head of the chain has a separate state with the batches in flight
+    into and out of the subtask; their folders are `exclusive` too. An operator that uses or creates event time has a
+    separate state with its `watermark`, and so has the head of its chain.
     """
 
     operator_id: OperatorId
@@ -224,12 +224,12 @@ class EventTimeBounds(Value):
     """The bounds of emitted results of state in event-time windows: results up to `emitted_to_ms` (None: no result
     yet).
 
-    For the rows in `closed`, later results were emitted too, by other subtasks that held them and were ahead. The time
-    of a window's result is its start.
+    For the rows in `closed`, later results were emitted too, by other subtasks that held these rows and were ahead. The
+    time of a window's result is its start.
 
-    If late rows cause results to be emitted again, rows are retained for emitted results too: for those later than
-    `closed_to_ms` (None: only for results that are not emitted yet). For the rows in `emitted`, results later than
-    `emitted_to_ms` were emitted too.
+    If late rows cause results to be emitted again, rows are also retained for emitted results later than `closed_to_ms`
+    (None: only for results that are not emitted yet). For the rows in `emitted`, results later than `emitted_to_ms`
+    were emitted too.
     """
 
     emitted_to_ms: int | None = None
@@ -278,7 +278,7 @@ class StagedBatch(Value):
 class WriterState(Value):
     """Everything that a writer of transactions has staged and not published, ordered by checkpoint.
 
-    The state is never split: the target identifies a writer's published rows by the last checkpoint that was published.
+    The state is never split: the target identifies a writer's published rows by the last published checkpoint.
     """
 
     writer: str

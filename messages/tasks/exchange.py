@@ -28,11 +28,10 @@ class BatchRef(Value):
 
 
 WATERMARK_MIN = -(2**63)
-"""The watermark (ms) before the first one."""
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: no rows follow."""
 
-# The member is read for every barrier, and looking up an Enum member is slow.
+# A constant, because the member is read for every barrier and looking up an Enum member is slow.
 _ALIGNED = AlignmentType.ALIGNED
 _UNALIGNED = AlignmentType.UNALIGNED
 
@@ -54,7 +53,6 @@ class CheckpointBarrier(Value):
 
     @property
     def may_time_out(self) -> bool:
-        """True if the barrier is aligned until a timeout."""
         return self.options.alignment is _ALIGNED and self.options.aligned_timeout_ms is not None
 
     def remaining_ms(self, now_ms: int) -> int:
@@ -63,7 +61,6 @@ class CheckpointBarrier(Value):
         return max(0, self.timestamp_ms + self.options.aligned_timeout_ms + 1 - now_ms)
 
     def as_unaligned(self) -> CheckpointBarrier:
-        """Return the barrier as one that overtakes data."""
         return self._with_alignment(AlignmentType.UNALIGNED)
 
     def with_unaligned_unsupported(self) -> CheckpointBarrier:
@@ -80,7 +77,7 @@ class CheckpointBarrier(Value):
         return self._with_alignment(AlignmentType.ALIGNED if aligned_at_first else AlignmentType.UNALIGNED)
 
     def to_send_on(self, now_ms: int) -> CheckpointBarrier:
-        """Return the barrier to forward: no longer forced to align, and unaligned if its timeout has passed."""
+        """Return the barrier to forward: not forced to align, and unaligned if its timeout has passed."""
         barrier = self.with_unaligned_supported()
         return barrier.as_unaligned() if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0 else barrier
 
@@ -127,7 +124,7 @@ class EndOfData(Value):
 
 @value("exchange.end_of_partition")
 class EndOfPartition(Value):
-    """The end of the partition."""
+    """The partition has ended: no element follows."""
 
 
 Event = (
@@ -159,7 +156,7 @@ class PartitionRequest(Message):
 
 @message("exchange.buffer_response")
 class BufferResponse(Message):
-    """producing Task -> consuming Task: element `sequence_number` (from 0), and how many batches are queued after."""
+    """producing Task -> consuming Task: element `sequence_number` (from 0). `backlog` batches are queued after it."""
 
     partition_id: ResultPartitionId
     subpartition: int

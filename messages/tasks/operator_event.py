@@ -1,8 +1,8 @@
 """Messages between functions and their operator coordinators and global aggregates on the JobMaster's side.
 
 Payloads of users are plain values in their own msgpack (`spark_bridge/functions/event_values.py`), so that a trace
-shows them and no actor needs the user's classes. Calls of a coordinator and their results are messages too, because its
-code runs outside of the JobMaster's turns.
+shows them and no actor needs the user's classes. Calls of a coordinator and their results are messages too, because the
+coordinator's code runs outside of the JobMaster's turns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AggregateUpdate(Value):
 
 @value("operator_event.sent")
 class SentByFunction(Value):
-    """Events to its coordinator and values for aggregates that the function of an operator has sent in one stage."""
+    """The events and aggregate values that the function of an operator has sent in one stage."""
 
     operator_id: OperatorId
     events: tuple[bytes, ...] = ()
@@ -68,9 +68,6 @@ class GlobalAggregateResults(Message):
     results: tuple[AggregateResult, ...]
 
 
-# Calls of a coordinator.
-
-
 @value("coordinator.start")
 class StartCoordinator(Value):
     """Start the coordinator."""
@@ -94,7 +91,7 @@ class CheckpointOperatorCoordinator(Value):
 
 @value("coordinator.reset_to_checkpoint")
 class ResetToCheckpoint(Value):
-    """All subtasks restart, so reset to this state. Without a checkpoint, or a state in it, start without state."""
+    """All subtasks restart, so reset to this state. Without a checkpoint, or without a state in it, start empty."""
 
     checkpoint_id: int | None
     state: bytes | None
@@ -200,7 +197,7 @@ class OperatorCoordinatorFailed(Message):
 
 @message("coordinator.woken")
 class OperatorCoordinatorWoken(Message):
-    """any thread of the user's -> JobMaster: the coordinator has actions to run."""
+    """a thread of the user -> JobMaster: the coordinator has actions to run."""
 
     operator_id: OperatorId
 

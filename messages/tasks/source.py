@@ -30,7 +30,7 @@ class FileSplit(SourceSplit):
 
 @value("source.file_batch_split")
 class FileBatchSplit(SourceSplit):
-    """Whole files, or a range of one file, that are read as one batch.
+    """Complete files, or a range of one file, that are read as one batch.
 
     Text files do not store their number of rows, which counts as 0 until they are read. `event_time_max` (ms) comes
     from the statistics of the files, or is None without statistics. With a `size_bytes` the split may be read in one
@@ -89,7 +89,7 @@ class PartitionTime(Value):
 
 
 def files_in(splits: Iterable[SourceSplit]) -> int:
-    """Return the number of files of these splits, if they are splits of files. Each range of a file counts as one."""
+    """Return the number of files in these splits, 0 for other splits. Each range of a file counts as one file."""
     return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
 
 
@@ -102,7 +102,7 @@ def size_of(split: SourceSplit) -> int | None:
 class UnreadSplit(Value):
     """A split that a reader holds and has not read. The state of a reader in a checkpoint is a list of these.
 
-    It was number `number` (from 0) of the splits that the source has assigned. A reader that takes over the splits of
+    `number` is its index (from 0) among the splits that the source has assigned. A reader that takes over the splits of
     several readers reads them in that order, because otherwise rows would become late.
     """
 
@@ -116,7 +116,7 @@ class SplitEnumeratorState(Value):
     position.
 
     The format of `position` is private to the discovery. `handed_out` counts the assigned splits, including returned
-    ones. `assigned` is no longer used: states of old versions list the assigned splits in it.
+    ones. `assigned` is only read: states of old versions list the assigned splits in it.
     """
 
     unassigned: tuple[SourceSplit, ...] = ()
@@ -177,9 +177,9 @@ class AlignWatermark(Message):
 class SplitsDiscovered(Message):
     """data plane -> JobMaster: the splits that a discovery has found. `finished` is set if there will be no more.
 
-    The discovery started at the position `begun_at`, and the next one starts at `position`. If there is `more`,
-    `files_left` files, the next discovery need not wait. Otherwise it starts `interval_ms` later (None: there is no
-    next one). If the source's path does not exist, `missing_path` is that path as the user wrote it. `retained`
+    The discovery started at the position `begun_at`, and the next discovery starts at `position`. If `more` is set,
+    `files_left` files remain and the next discovery need not wait. Otherwise it starts `interval_ms` later (None: there
+    is no next one). If the source's path does not exist, `missing_path` is that path as the user wrote it. `retained`
     describes data that the external system retains for the source and would otherwise delete.
     """
 

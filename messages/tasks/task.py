@@ -39,8 +39,8 @@ class ResultPartitionDescriptor(Value):
     """An output of an attempt. Each subpartition is read by one consuming subtask.
 
     A HASH partition is split by key group with the key expressions of `key_by`. A FORWARD or REBALANCE partition gives
-    each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished, and
-    outlives its Task.
+    each batch to one subpartition in turn, a BROADCAST partition to all. A BLOCKING partition is read when it is
+    finished, and outlives its Task.
     """
 
     partition_id: ResultPartitionId
@@ -284,7 +284,7 @@ class KeepPartitions(Message):
 
 @message("task.partitions_released")
 class PartitionsReleased(Message):
-    """TaskManager's own work -> itself: the batches of these partitions are freed. With a `cause`, they are not."""
+    """TaskManager's own work -> itself: the batches of these partitions are freed. If `cause` is set, they are not."""
 
     partition_ids: tuple[ResultPartitionId, ...]
     cause: SerializedThrowable | None = None
@@ -318,7 +318,7 @@ class RequestPartitionProducerState(Message):
 class PartitionProducerState(Message):
     """JobMaster -> TaskManager -> Task: the state of the producer of a partition.
 
-    Without a state there is a `failure`: a newer attempt has replaced the producer, or it is unknown.
+    Without a state there is a `failure`: a newer attempt has replaced the producer, or the producer is unknown.
     """
 
     attempt: ExecutionAttemptId

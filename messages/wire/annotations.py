@@ -32,7 +32,6 @@ from flykka.messages.wire.tags import class_of, tag_of
 from flykka.messages.wire.unpacking import unpack
 
 REF_CODE = 1
-"""The msgpack extension type of a ref."""
 
 _MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096
@@ -77,7 +76,6 @@ def _compile(cls: type[Value]) -> ClassSchema:
 
 
 def value_schema(bases: tuple[type[Value], ...]) -> WireSchema:
-    """Return the schema of declared values of the classes `bases`."""
     return WireSchema(_names(bases), (), (_values(bases),))
 
 
@@ -158,7 +156,6 @@ def _enum(enum: type[StrEnum]) -> UnionMember:
 
 
 def _tuple(args: tuple[Any, ...]) -> UnionMember:
-    """Return the schema of `tuple[X, ...]`, or of a tuple of fixed length."""
     any_length = len(args) == 2 and args[1] is Ellipsis
     schemas = tuple(_schema(arg) for arg in (args[:1] if any_length else args))
 
@@ -249,7 +246,6 @@ def _names(members: Iterable[Any]) -> str:
 
 
 def _name(annotation: Any) -> str:
-    """Return the annotation as text, without the modules of its classes."""
     if annotation is NoneType:
         return "None"
     if annotation is Ellipsis:

@@ -2,7 +2,7 @@
 
 A value is a map of its tag (under the empty key) and all of its fields by name, in declaration order. So equal values
 give equal bytes, any msgpack tool can read a trace, fields that an older peer does not know are skipped, and fields
-that it did not send take their defaults. Arrays without names would be a third smaller, but the order of the
+that an older peer did not send take their defaults. Arrays without names would be a third smaller, but the order of the
 declaration would become part of the protocol. A ref is an extension type, because a constructor alone cannot create it:
 `resolve` turns path and incarnation into a live ref, or into a plain `Ref` without an actor system.
 """

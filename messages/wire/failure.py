@@ -30,7 +30,7 @@ class SerializedThrowable(Value):
 def suppresses_restarts(error: BaseException) -> bool:
     """Return True if the exception, or any of its direct or indirect causes, has the attribute `suppress_restarts` set.
 
-    A class sets it if the next attempt would fail in the same way (Flink's SuppressRestartsException).
+    A class sets the attribute if the next attempt would fail in the same way (Flink's SuppressRestartsException).
     """
     return any(getattr(each, "suppress_restarts", False) is True for each in causes(error))
 

@@ -24,23 +24,20 @@ LeaderSessionId = NewType("LeaderSessionId", str)
 
 
 def attempt_id(job: JobId, vertex: JobVertexId, subtask: int, attempt_number: int) -> ExecutionAttemptId:
-    """Return the id of execution `attempt_number` (from 0) of one subtask (from 0)."""
+    """Return the id of an execution attempt. Subtasks and attempts are numbered from 0."""
     return ExecutionAttemptId(f"{job}_{vertex}_{subtask}_{attempt_number}")
 
 
 def vertex_subtask_and_number(attempt: ExecutionAttemptId, job: JobId) -> tuple[JobVertexId, int, int]:
-    """Return the vertex, the subtask and the number of an attempt of the job: the inverse of `attempt_id`."""
     vertex, subtask, number = attempt.removeprefix(f"{job}_").rsplit("_", 2)
     return JobVertexId(vertex), int(subtask), int(number)
 
 
 def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:
-    """Return the id of the result partition that `attempt` produces at output number `output` (from 0)."""
     return ResultPartitionId(f"{attempt}:{output}")
 
 
 def slot_id(task_manager: TaskManagerId, index: int) -> SlotId:
-    """Return the id of slot number `index` (from 0) of a TaskManager."""
     return SlotId(f"{task_manager}/{index}")
 
 

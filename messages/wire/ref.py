@@ -39,4 +39,3 @@ def is_former(ref: Ref, known: Ref | None) -> bool:
 
 
 Resolve = Callable[[str, int], Ref]
-"""A function that creates a ref from a path and an incarnation, for a decoder."""

@@ -35,7 +35,6 @@ class SchemaMismatch(Exception):
         self._steps: list[str] = []
 
     def within(self, step: str) -> None:
-        """Record that the error occurred at `step` of the enclosing level."""
         self._steps.append(step)
 
     @property
@@ -67,7 +66,6 @@ class WireSchema:
         self._encoders: dict[type, Encode] = {}
 
     def encode(self, value: object) -> object:
-        """Return the wire form of `value`. Raises `SchemaMismatch`."""
         kind = type(value)
         if kind in self.plain:
             return value
@@ -77,7 +75,6 @@ class WireSchema:
         return encode(value)
 
     def decode(self, wire: object, resolve: Resolve) -> object:
-        """Return the value of `wire`. Raises `SchemaMismatch`."""
         kind = type(wire)
         if kind in self.plain:
             return wire
@@ -100,7 +97,6 @@ class FieldSchema(NamedTuple):
     read: Callable[[Value], object]
     schema: WireSchema
     required: bool
-    """True if the field has no default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,6 @@ class ClassSchema:
     fields: tuple[FieldSchema, ...]
 
     def to_wire(self, value: Value) -> dict[str, object]:
-        """Return the map of `value`. Raises `SchemaMismatch`."""
         wire: dict[str, object] = {TAG_KEY: self.cls.wire_tag}
         name = ""
         try:
@@ -146,7 +141,6 @@ class ClassSchema:
 
 
 def wire_name(wire: object) -> str:
-    """Return the tag of a value on the wire, or the type of anything else."""
     if isinstance(wire, dict):
         tag = wire.get(TAG_KEY)
         return shorten(tag) if isinstance(tag, str) else "a map without a tag"

@@ -47,7 +47,6 @@ def check_tag(tag: str) -> None:
 
 
 def enter(tag: str, declared: Declared) -> None:
-    """Register a class or function under its tag. Raises `ValueError` if another one has it."""
     former = _registry.get(tag)
     if former is not None and full_name(former) != full_name(declared):
         raise ValueError(
@@ -59,7 +58,6 @@ def enter(tag: str, declared: Declared) -> None:
 
 
 def registered() -> dict[str, Declared]:
-    """Return all declared classes and functions, sorted by tag."""
     return dict(sorted(_registry.items()))
 
 

@@ -17,7 +17,7 @@ MAX_ITEMS = 4_000_000
 
 _CHECKED_BYTES = 1024
 _COUNTED_BYTES = 1024 * 1024
-"""The size of data below which items are not counted, because there cannot be too many."""
+"""The size of data in bytes below which items are not counted, because there cannot be too many."""
 
 
 class Budget:
@@ -27,7 +27,6 @@ class Budget:
         self._most = self._left = most
 
     def __call__(self, container: Any) -> Any:
-        """Count the items of a container. Raises `ValueError` for too many."""
         self._left -= len(container) + 1
         if self._left < 0:
             raise ValueError(f"more than {self._most:,} items")

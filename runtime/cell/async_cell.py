@@ -3,8 +3,8 @@ event loop.
 
 While a coroutine waits, its cell is AWAITING: messages wait, but signals are handled in between, so that the actor
 watches, supervises its children and can be stopped. A stop or a restart cancels the coroutine first, and takes effect
-when the coroutine has ended. A kill ends the cell at once: the coroutine is cancelled too, and messages that it still
-sends are dropped.
+when the coroutine has ended. A kill ends the cell at once: the coroutine is cancelled too, and messages that the
+coroutine still sends are dropped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class AsyncCell(Cell):
         self._tasks: TaskScope | None = None
 
     def make_instance(self) -> Actor:
-        """Create an instance, with a scope for the tasks that it starts."""
         self._tasks = TaskScope(self.dispatcher.loop)
         self.resources.own(self._tasks)
         instance = super().make_instance()
@@ -60,7 +59,6 @@ class AsyncCell(Cell):
 
     @property
     def current_turn(self) -> AsyncTurn | None:
-        """The turn whose coroutine is running or waiting."""
         return self._turn
 
     def read_time(self) -> int:
@@ -70,7 +68,7 @@ class AsyncCell(Cell):
         return self.now()
 
     def forget_time(self) -> None:
-        """Forget the time, so that it is read again at the next use: the wait of this step has taken time."""
+        """Forget the time, so that it is read again on the next use: the wait of this step has taken time."""
         self._now = None
 
     def begin_task(self, task: asyncio.Task[Any]) -> None:
@@ -84,7 +82,6 @@ class AsyncCell(Cell):
         return self._turn is not None and self._turn.task is asyncio.current_task()
 
     def release_all(self) -> None:
-        """Release everything. If the coroutine is handling an ask, the ask fails at once."""
         super().release_all()
         turn = self._turn
         if turn is not None:
@@ -126,19 +123,16 @@ class AsyncCell(Cell):
         return False
 
     def must_end(self) -> bool:
-        """Return True if a stop or a restart that the actor did not request waits in the control lane."""
         control = self.mailbox.control
         return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
 
     def install_turn(self, turn: AsyncTurn) -> None:
-        """Set the fields of the cell that the turn's code reads."""
         self.current = turn.envelope
         self.sequence = turn.sequence
         self.effects = turn.effects
         self._now = None if turn.has_begun else turn.began_ms
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
-        """Record the end of the turn's coroutine. Called in its last step."""
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
@@ -151,7 +145,6 @@ class AsyncCell(Cell):
         self._resume_messages()
 
     def _resume_messages(self) -> None:
-        """Resume handling messages, after the signals that were deferred."""
         self._turn = None
         if self.state is CellState.AWAITING:
             self.state = CellState.RUNNING
@@ -208,7 +201,7 @@ class AsyncTurn:
         self.cancelled = False
         """True if the kernel cancelled the coroutine, so that its cancellation is not a failure."""
         self.has_begun = False
-        """Set by the first step. The time of this step is when the message was dequeued."""
+        """False until the first step. The time of that step is when the message was dequeued."""
         # Set in the cell's context, in which tasks created by the coroutine find their turn.
         TURN.set(self)
         self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
@@ -236,7 +229,9 @@ class AsyncTurn:
         RUNNING.cell, RUNNING.run = outer, None
 
     def step(self, coroutine: Coroutine[Any, Any, Any], step: Callable[..., object], *args: object) -> object:
-        """Run one step of the main coroutine. Returns the awaited future; raises `StopIteration` after the last."""
+        """Run one step of the main coroutine. Returns the awaited future, or raises `StopIteration` after the last
+        step.
+        """
         outer = self.enter()
         try:
             if not self.has_begun:
@@ -276,7 +271,6 @@ class AsyncTurn:
             raise StopIteration
 
     def _failure_of(self, end: BaseException) -> BaseException | None:
-        """Return the error with which the coroutine ended, or None if it returned correctly."""
         reply_to = self.envelope.reply_to
         if not isinstance(end, StopIteration):
             return end
@@ -294,8 +288,6 @@ class AsyncTurn:
 
 
 class _TurnSteps(Steps):
-    """The steps of the coroutine that `handle_message` returned."""
-
     def send(self, value: Any) -> Any:
         return self._turn.step(self._coroutine, self._coroutine.send, value)
 

@@ -6,8 +6,6 @@ Rules:
   from then on the cell has no effects. So each effect checks `end_reason` first, and whatever is registered at the same
   moment (a resource, a watcher, an alarm) checks `end_reason` once more afterwards.
 - Only the thread that sets `end_reason` releases the cell.
-
-Lifecycle, children, death watch, faults, timers and resources are in other modules of this package.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka.runtime")
 
-# The member is read in every turn, and looking up an Enum member is slow.
+# A constant, because the member is read in every turn and looking up an Enum member is slow.
 _RUNNING = CellState.RUNNING
 _ENDING = CellState.ENDING
 
@@ -116,11 +114,9 @@ class Cell(PykkaActor):
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """Handles the next message. None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
         self.current: TellEntry | Envelope | None = None
-        """The message or signal that is being handled."""
         # Parts that few actors need are created on first use.
         self.behaviours: Behaviours | None = None
         self.stash: Stash | None = None
@@ -146,7 +142,6 @@ class Cell(PykkaActor):
 
     @property
     def sender(self) -> Ref | None:
-        """The sender of the message that is being handled."""
         current = self.current
         if type(current) is tuple:
             return current[1]
@@ -154,17 +149,17 @@ class Cell(PykkaActor):
 
     @property
     def handles(self) -> str | None:
-        """The class of the message or signal that is being handled. Readable from any thread."""
+        """The class of the message or signal that is being handled. May be read from any thread."""
         current = self.current
         return None if current is None else type(Envelope.wrap(current).message).__name__
 
     def now(self) -> int:
-        """Return the time of this turn, which is read once."""
         if self._now is None:
             self._now = self.system.clock.now_ms()
         return self._now
 
-    read_time = now  # This time is for the actor itself; a coroutine's readings between its waits are recorded.
+    # This time is for the actor itself. The readings of a coroutine between its waits are recorded instead.
+    read_time = now
 
     def may_act(self, *effect: object) -> bool:
         """Record an effect of this turn. Returns False if the cell has ended and must not have the effect."""
@@ -183,7 +178,6 @@ class Cell(PykkaActor):
             raise
 
     def make_instance(self) -> Actor:
-        """Create an instance with its context."""
         instance = self.props.make()
         if not isinstance(instance, Actor):
             raise TypeError(
@@ -203,11 +197,9 @@ class Cell(PykkaActor):
         """Cancel a task of an event loop together with the instance. Does nothing in other cells."""
 
     def is_main_task(self) -> bool:
-        """Return True if the running task handles a message. Always False without an event loop."""
         return False
 
     def release_all(self) -> None:
-        """Release everything that the cell holds. Messages that wait in its mailbox become dead letters."""
         self._release_parts()
         self.mailbox.close()
 
@@ -225,7 +217,6 @@ class Cell(PykkaActor):
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
-        """Notify the parent, watchers, event stream and termination future that the cell has ended."""
         assert self.end_reason is not None
         self.death_watch.announce()
         self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
@@ -241,12 +232,10 @@ class Cell(PykkaActor):
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:
-        """Make a message that arrives too late a dead letter, and fail its ask."""
         reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Answer a signal that arrives too late: only a watcher has to be notified."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
 
@@ -314,7 +303,7 @@ class Cell(PykkaActor):
         self._now = None
         if recorder is not None:
             begin_record(self)
-        # Checked after drawing the sequence number, so that no turn of a killed actor has a higher number than its
+        # Checked after drawing the sequence number, so that no turn of a killed actor has a higher number than the
         # kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
@@ -353,8 +342,8 @@ class Cell(PykkaActor):
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
-            # The actor was killed during its turn, which may be the cause of the failure, so no parent decides about
-            # it.
+            # The actor was killed during its turn. The kill may be the cause of the failure, so no parent decides
+            # about it.
             logger.debug("%s raised after its end", self.ref, exc_info=error)
             return None
         failure = self.faults.fail(error)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """The children of a cell. A child belongs to it from its spawning until the parent has handled its end, as in Akka.
+    """The children of a cell. A child is removed when the parent handles the child's end, as in Akka.
 
     So a parent sees its children change in its own turns only. Additions and removals hold the tree's lock, under which
     a kill removes the subtree, because other actors may spawn under `/user` too.
@@ -32,12 +32,10 @@ class Children:
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
-        """Return the child with this `ref`, or None if it has ended, or is another incarnation."""
         child = self._by_name.get(ref.path.rpartition("/")[2])
         return child if child is not None and child.ref == ref else None
 
     def add(self, name: str, child: Cell) -> None:
-        """Add a spawned child. Raises `InvalidActorNameError` if a living child has the name."""
         present = self._by_name.get(name)
         if present is not None:
             if present.end_reason is None:
@@ -52,7 +50,7 @@ class Children:
             child.ref.signal(Stop())
 
     def expect_end(self, child: Cell) -> None:
-        """Expect the end of a child that this cell itself has not stopped."""
+        """Mark as dying a child that this cell itself has not stopped."""
         self._dying[child] = None
 
     def remove(self, child: Cell) -> None:
@@ -62,5 +60,4 @@ class Children:
 
     @property
     def any_dying(self) -> bool:
-        """True if a child that was asked to stop has not ended yet."""
         return bool(self._dying)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """The watches of a cell, as watcher and as watched. A killed actor may notify twice; the second time is ignored."""
+    """The watches of a cell, as watcher and as watched. A killed actor may notify twice; the second notification is
+    ignored.
+    """
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 
@@ -38,28 +40,27 @@ class DeathWatch:
             self._living(ref).signal(Watch(watcher=self._cell.ref))
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching `ref`. A notification that is already in the mailbox is dropped too."""
         self._queued.pop(ref, None)
         if ref in self._watching:
             del self._watching[ref]
             self._living(ref).signal(Unwatch(watcher=self._cell.ref))
 
     def on_notification(self, ref: Ref, cause: int | None) -> None:
-        """Queue the end of `ref` after the messages that it sent before, if it is still watched."""
+        """Queue the notification of the end of `ref` after the messages that `ref` sent before, if `ref` is still
+        watched.
+        """
         if ref in self._watching:
             message = self._queued[ref] = self._watching.pop(ref)
             ended = Terminated(ref=ref) if message is None else message
             self._cell.mailbox.put(TerminatedEnvelope(ended, ref, cause))
 
     def accept(self, ref: Ref) -> Message | None:
-        """Return the queued notification of `ref`, or None if it was unwatched meanwhile."""
         if ref not in self._queued:
             return None
         message = self._queued.pop(ref)
         return Terminated(ref=ref) if message is None else message
 
     def requeue(self, ref: Ref, message: Message) -> None:
-        """Queue the notification of `ref` again, which was accepted and then stashed."""
         self._queued[ref] = None if isinstance(message, Terminated) else message
 
     def on_watch(self, watcher: Ref) -> None:
@@ -72,7 +73,6 @@ class DeathWatch:
         self._watchers.pop(watcher, None)
 
     def announce(self) -> None:
-        """Notify the parent and every watcher that this cell has ended."""
         parent = self._cell.parent
         if parent is not None:
             self._notify(parent.ref)

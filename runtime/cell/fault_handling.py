@@ -34,7 +34,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class FaultHandling:
-    """Both sides of supervision for a cell: as the child that failed, and as the parent that decides."""
+    """Both roles of a cell in supervision: the child that fails, and the parent that decides."""
 
     __slots__ = (
         "_backoff",
@@ -51,24 +51,20 @@ class FaultHandling:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
-        """The alarm at the end of the delay before the new instance."""
         self._escalated: tuple[Cell, ...] = ()
         """The children whose failures were escalated. They are suspended until this cell's own parent has decided."""
         self._unstarted = False
-        """True if the last instance could not be created or started."""
         self.error: BaseException | None = None
-        """The error of the failed cell, until the parent has decided."""
+        """None once the parent has decided."""
         self.pre_restart_ran = False
         """True once `pre_restart` has run, so that the instance is about to be replaced."""
         self._history: RestartHistory | None = None
         self.restarted = 0
-        """The number of times that the instance was replaced."""
         self.last_failure: tuple[int, SerializedThrowable] | None = None
         """The time (ms) and text of the last failure, for inspection."""
 
     @property
     def history(self) -> RestartHistory:
-        """The restarts of this cell as its parent counts them, created at the first restart."""
         if self._history is None:
             self._history = RestartHistory()
         return self._history
@@ -101,7 +97,7 @@ class FaultHandling:
             self.report(error)
 
     def resume(self) -> SerializedThrowable | None:
-        """Continue with the instance as it is. If none has started, create one, as Akka does."""
+        """Continue with the same instance. If no instance has started, create one, as Akka does."""
         if self._cell.state is not CellState.FAILED:
             return None
         if self._unstarted:
@@ -110,12 +106,12 @@ class FaultHandling:
         escalated, self._escalated = self._escalated, ()
         self._cell.state = CellState.RUNNING
         for child in escalated:
-            # The failure was originally this child's, and the child is still suspended.
+            # The failure originated in this child, and the child is still suspended.
             child.ref.signal(Resume())
         return None
 
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
-        """Drop the instance. A new instance is created when its children and the delay have ended."""
+        """Drop the instance. A new instance is created when all children have ended and the delay has passed."""
         cell = self._cell
         if cell.state not in (CellState.FAILED, CellState.RUNNING):
             return None
@@ -133,17 +129,14 @@ class FaultHandling:
         return self.finish_recreate()
 
     def on_backoff_ended(self) -> SerializedThrowable | None:
-        """Create the new instance after the delay."""
         self._backoff = None
         return self.finish_recreate()
 
     def cancel_backoff(self) -> None:
-        """Cancel the delay, because there will be no new instance."""
         if self._backoff is not None:
             self._backoff.cancel()
 
     def finish_recreate(self) -> SerializedThrowable | None:
-        """Create the new instance if a restart is due and no children or delay are pending."""
         cell = self._cell
         if cell.state is not CellState.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
@@ -159,12 +152,11 @@ class FaultHandling:
         self._unstarted = False
         self.restarted += 1
         for child in survivors:
-            # As in Akka, the children that `pre_restart` kept are restarted with their parent.
+            # As in Akka, the children that `pre_restart` did not stop are restarted with their parent.
             child.ref.signal(Recreate())
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
-        """Fail the cell, because the instance could not be created or started."""
         self._unstarted = True
         error = ActorInitializationError(f"{self._cell.ref} could not start: {cause!r}")
         error.__cause__ = cause

@@ -19,7 +19,6 @@ class CellState(Enum):
     """The state of a cell. Only a RUNNING cell handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
-    """The instance is not created yet."""
     RUNNING = auto()
     AWAITING = auto()
     """The cell waits for the coroutine that handles a message."""
@@ -35,7 +34,6 @@ class CellState(Enum):
 
 
 def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
-    """Carry out a signal. Returns the failure if an instance could not be created."""
     match envelope.message:
         case signals.Create():
             return _create(cell)
@@ -84,7 +82,7 @@ def _stop(cell: Cell) -> None:
 
 def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | None:
     with cell.system.cells.lock:
-        # Another thread may spawn the next actor with this name at the same time, which must not be removed instead.
+        # Another thread may spawn the next actor with this name at the same time. That actor must not be removed.
         child = cell.children.find(ref)
         if child is not None:
             cell.children.remove(child)

@@ -30,8 +30,7 @@ class LazyPart(Generic[T]):
     """A descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until
     then.
 
-    If a hundred thousand cells had all of their parts, Python's garbage collector would take more time than everything
-    else.
+    If a hundred thousand cells had all of their parts, Python's garbage collector would dominate the running time.
     """
 
     def __init__(self, make: Callable[[Cell], T]) -> None:
@@ -50,8 +49,6 @@ class LazyPart(Generic[T]):
 
 
 class SupportsClose(Protocol):
-    """An object with a `close` method."""
-
     def close(self) -> object: ...
 
 
@@ -68,7 +65,6 @@ class Resources:
         self._resources: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
-        """Own `resource`. If the cell has ended meanwhile, close it at once."""
         self._resources.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
@@ -79,7 +75,7 @@ class Resources:
             try:
                 resource = self._resources.pop()
             except IndexError:
-                return  # Another thread, which kills the actor at the same time, was faster.
+                return  # A kill on another thread has popped the resource.
             try:
                 resource.close()
             except BaseException:
@@ -87,23 +83,22 @@ class Resources:
 
 
 class SeededRandom:
-    """The random numbers and ids of an actor. A restart continues the sequence, another incarnation does not."""
+    """The random numbers and ids of an actor. A restart continues the sequence; another incarnation does not."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
     def __init__(self, seed: int, ref: Ref) -> None:
         self._identity = f"{seed}:{ref}"
         self._made_ids = 0
-        # Random itself hashes a text seed, in the same way in every process.
+        # Random hashes a text seed in the same way in every process.
         self.random = random.Random(self._identity)
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Create the random numbers of a cell, on first use: a generator takes 2.5 kB."""
+        """Create the numbers of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
-        """Return a new id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
         self._made_ids += 1
         digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
         return f"{prefix}-{digest}-{self._made_ids}"
@@ -114,7 +109,6 @@ Behaviour = Callable[["Message"], object]
 
 
 def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
-    """Raise `TypeError` if `behaviour` cannot handle a message of this cell."""
     if not callable(behaviour):
         raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
     if iscoroutinefunction(behaviour) and not cell.on_loop:
@@ -139,7 +133,6 @@ class Behaviours:
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:
-        """Push `behaviour`, replacing the current one if `discard_old`."""
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
@@ -178,7 +171,8 @@ class Stash:
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be sent twice from outside of actors. As tuples the two entries are distinct.
+            # The same message may be sent twice from outside of actors. Wrapped in tuples, the two entries are
+            # distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} message twice")
@@ -198,7 +192,6 @@ class Stash:
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
-        """Make all messages dead letters, because the actor has ended."""
         for entry in self._popped():
             self._cell.reject(Envelope.wrap(entry))
 
@@ -207,7 +200,7 @@ class Stash:
             try:
                 yield self._entries.popleft()
             except IndexError:
-                return  # Another thread, which kills the actor at the same time, was faster.
+                return  # A kill on another thread has popped the entry.
 
 
 def _name(entry: TellEntry | Envelope) -> str:

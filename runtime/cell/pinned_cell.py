@@ -27,8 +27,6 @@ _ENDED = PykkaEnvelope(False)
 
 
 class PinnedCell(Cell, PykkaThreadingActor):
-    """The cell for Props whose dispatcher is `pinned`, in a system with threads."""
-
     __slots__ = ()
 
     def __init__(
@@ -50,5 +48,4 @@ class PinnedCell(Cell, PykkaThreadingActor):
             run_contained(self)
 
     def on_stop(self) -> None:
-        """Wake the loop, so that it sees the cell's end."""
         self.actor_inbox.put(_ENDED)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ReceiveTimeoutTask:
     """A receive timeout, in effect until another one is set. It fires after every such period without messages.
 
-    A message costs one reading of the clock and sets no alarm: the alarm fires at the earliest possible time and is set
+    Handling a message reads the clock once and sets no alarm: the alarm fires at the earliest possible time and is set
     again if a message came in between. The timeout waits in the mailbox like any message, and becomes void if another
     message is handled before it. The period starts at the end of a handler, whether a function or a coroutine.
     """
@@ -34,7 +34,7 @@ class ReceiveTimeoutTask:
         self._arm()
 
     def wrap(self, behaviour: Behaviour) -> Behaviour:
-        """Wrap `behaviour` so that its messages restart the period, which also restarts now."""
+        """Start the period now, and wrap `behaviour` so that each of its messages restarts the period."""
         self._heard_ms = self._cell.now()
 
         def noticed(message: Message) -> object:
@@ -46,17 +46,14 @@ class ReceiveTimeoutTask:
         return noticed
 
     def on_message(self, message: Message) -> None:
-        """Restart the period, because a message was handled."""
         if not isinstance(message, NotInfluenceReceiveTimeout):
             self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
-        """Cancel the timeout. A timeout that is already in the mailbox becomes void."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def accept(self) -> Message | None:
-        """Return the timeout if it is still valid on delivery. Called in a turn of the actor."""
         if self._cell.receive_timeout is not self:
             return None
         now = self._cell.now()
@@ -78,8 +75,6 @@ class ReceiveTimeoutTask:
 
 
 class ReceiveTimeoutEnvelope(Envelope):
-    """The envelope of a receive timeout, which is checked again on delivery."""
-
     __slots__ = ("task",)
 
     kind = "timer"
@@ -90,7 +85,6 @@ class ReceiveTimeoutEnvelope(Envelope):
         self.task: ReceiveTimeoutTask | None = task
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the timeout, unless a message was handled before it, or it was set again or cancelled."""
         return self.message if self.task is None else self.task.accept()
 
     def stashed(self, cell: Cell) -> Envelope:

@@ -38,7 +38,8 @@ class Tree:
         return root
 
     def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
-        """Add a new cell under `parent`, not started yet. `is_sure` is set if a replay knows that it was admitted.
+        """Add a new cell under `parent`, not started yet. `is_sure` is set if a replay knows that the cell was
+        admitted.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -60,11 +61,10 @@ class Tree:
         return cell
 
     def set_next_incarnation(self, path: str, incarnation: int) -> None:
-        """Set the incarnation of the next actor at `path`, for a replay."""
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
-        """Free the path for the next actor before this one has ended. For a replay, which sees that end later."""
+        """Free the path for the next actor before this actor has ended. For a replay, which sees that end later."""
         assert cell.parent is not None
         self._displaced[cell.ref] = cell
         cell.parent.children.remove(cell)
@@ -74,12 +74,10 @@ class Tree:
         return self._cells.get(path)
 
     def find_incarnation(self, ref: Ref) -> Cell | None:
-        """Return the living cell with this `ref`, even if its path has been freed for a newer cell."""
         cell = self._cells.get(ref.path)
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
     def mark_stopped(self, cell: Cell) -> bool:
-        """Mark a cell as stopped. Returns False if it was killed before."""
         with self.lock:
             if cell.end_reason is not None:
                 return False
@@ -88,18 +86,20 @@ class Tree:
             return True
 
     def mark_killed(self, ref: Ref) -> list[Cell]:
-        """Mark a living cell and everything below it as killed, parents first. The caller releases them."""
+        """Mark a living cell and its descendants as killed, parents first. The caller releases them."""
         with self.lock:
             cell = self.find_incarnation(ref)
             return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
-        """Return all living cells, parents before children, otherwise in the order of their spawning."""
+        """Return all living cells: parents before children, otherwise in the order of their spawning."""
         with self.lock:
             return list(self._cells.values())
 
     def living_paths(self) -> list[str]:
-        """Return the sorted paths of all living actors except the guardians, or of the guardians if no other lives."""
+        """Return the sorted paths of all living actors without the guardians, or of the guardians if no other actor
+        lives.
+        """
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 

@@ -1,4 +1,4 @@
-"""Dispatchers: the threads that run the turns of cells, and the threads that run blocking work."""
+"""The port to the threads that run the turns of cells and blocking work, and blocking work itself."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run_contained(runnable: Runnable) -> None:
     try:
         runnable.run()
     except BaseException:
-        # Failures of actors are handled in their turns, so this is a fault of the kernel.
+        # Failures of actors are handled in their turns, so this failure is a fault of the kernel.
         logger.critical("the kernel failed while it ran %s", runnable, exc_info=True)
 
 
@@ -137,7 +137,6 @@ class Pipe(Generic[T]):
         return pipe
 
     def run(self) -> None:
-        """Do the work and queue its outcome. Called on a thread of the I/O pool."""
         cell = self.cell
         if cell.end_reason is not None:
             return
@@ -161,5 +160,4 @@ class Pipe(Generic[T]):
 class Executor(Protocol):
     """Threads for blocking work: the system's I/O pool, or others."""
 
-    def run_blocking(self, work: Pipe[Any]) -> None:
-        """Run `work` on one of the threads, without waiting for it."""
+    def run_blocking(self, work: Pipe[Any]) -> None: ...

@@ -21,7 +21,9 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class SharedPool(Dispatcher):
-    """Daemon threads that sleep while there is no work. Fair: a busy actor is queued again after the others."""
+    """Daemon threads that sleep while there is no work. Scheduling is fair: a busy actor is queued again after the
+    others.
+    """
 
     has_threads = True
 
@@ -48,7 +50,7 @@ class SharedPool(Dispatcher):
         return self._loop if name == "loop" else self
 
     def shutdown(self) -> None:
-        """Let every thread end when it is free."""
+        """End every thread as soon as it is free."""
         for _ in self._threads:
             self._ready.put(None)
         self._blocking.shutdown()
@@ -67,12 +69,11 @@ class BlockingPool:
         self._closed = False
 
     def submit(self, work: Runnable) -> None:
-        """Run this, unless the pool is shut down."""
         with self._lock:
             if self._closed:
                 return
             if not self._idle.acquire(blocking=False) and self._threads < self._limit:
-                # If no thread can be started, this raises, and the work is not queued either.
+                # If no thread can be started, this raises, and the work is not queued.
                 name = f"flykka-blocking-{self._threads + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
                 self._threads += 1
@@ -110,7 +111,7 @@ class ReadyQueue:
             try:
                 latch = self._idle.pop()
             except IndexError:
-                return  # Another thread has already woken it.
+                return  # Another thread has already woken this thread.
             latch.release()
 
     def get(self, latch: threading.Lock) -> Runnable | None:
@@ -124,7 +125,6 @@ class ReadyQueue:
                 latch.acquire()
 
     def _stays_awake(self, latch: threading.Lock) -> bool:
-        """Leave the list of waiting threads. Returns False if another thread is already waking this one."""
         try:
             self._idle.remove(latch)
         except ValueError:
@@ -140,9 +140,9 @@ def _work(ready: ReadyQueue) -> None:
 
 
 class LoopDispatcher(Dispatcher):
-    """An event loop on a thread, for the actors whose `handle_message` is a coroutine function.
+    """An event loop on a daemon thread, for the actors whose `handle_message` is a coroutine function.
 
-    The thread is a daemon and starts with the first actor that needs it. The loop is closed with the system.
+    The thread starts with the first actor that needs it. The loop is closed with the system.
     """
 
     def __init__(self, throughput: int = 64) -> None:
@@ -160,12 +160,11 @@ class LoopDispatcher(Dispatcher):
             # Context variables of the sender must not become the actor's.
             self.loop.call_soon_threadsafe(run_contained, runnable, context=Context())
         except RuntimeError:
-            # The system has ended meanwhile, and this cell with it.
+            # The system, and this cell with it, may have ended meanwhile.
             if not self._closed:
                 raise
 
     def shutdown(self) -> None:
-        """Cancel the tasks of the loop, and end the thread."""
         with self._lock:
             self._closed = True
             if self._loop is not None:

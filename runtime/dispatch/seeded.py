@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 
 class MovableClock(Clock, Protocol):
-    """A clock whose time the dispatcher moves."""
-
     def next_due(self) -> int | None: ...
 
-    def move_to(self, now_ms: int) -> None:
-        """Set the time and fire the alarms that are due by then."""
+    def move_to(self, now_ms: int) -> None: ...
 
 
 class SeededDispatcher(Dispatcher):
@@ -66,7 +63,7 @@ class SeededDispatcher(Dispatcher):
         return VirtualLoopDispatcher(self) if name == "loop" else self
 
     def shutdown(self) -> None:
-        """End the tasks that killed actors have left."""
+        """Cancel the tasks that killed actors have left."""
         self._loop.cancel_tasks()
 
     def step(self) -> bool:
@@ -82,7 +79,6 @@ class SeededDispatcher(Dispatcher):
         return True
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
-        """Draw the index of the next item."""
         return self._random.randrange(len(ready))
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:

@@ -1,8 +1,8 @@
-"""The tasks that an actor's coroutines have started: the turn to which they belong, and their end with the actor.
+"""The tasks that an actor's coroutines have started. They belong to the turn that started them, and end with the actor.
 
 A task belongs to the turn that created it, and so do the tasks that it creates: a context variable holds that turn.
-While the turn lasts, each step of these tasks is part of it, so that sender, time and effects are the turn's. After the
-turn they belong to no actor, and their messages have no sender.
+While the turn lasts, each step of these tasks is part of it, so sender, time and effects are those of the turn. After
+the turn the tasks belong to no actor, and their messages have no sender.
 """
 
 from __future__ import annotations
@@ -32,22 +32,20 @@ class TaskScope:
         self.closed = False
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Add a task to cancel on close. Called on the loop's thread."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.closed:
-            # A kill on another thread was faster.
+            # A kill on another thread has closed the scope.
             self.close()
 
     def close(self) -> None:
-        """Cancel the tasks that are still running. May be called from any thread."""
         self.closed = True
         if not self._tasks:
             return
         try:
             self._loop.call_soon_threadsafe(self._cancel_all)
         except RuntimeError:
-            # A closed loop has itself cancelled everything.
+            # A closed loop has cancelled its tasks.
             if not self._loop.is_closed():
                 raise
 
@@ -57,7 +55,7 @@ class TaskScope:
 
 
 class Steps(Coroutine[Any, Any, Any]):
-    """A coroutine each of whose steps is part of the turn that started it, while that turn lasts."""
+    """A coroutine each of whose steps is part of the turn that started the coroutine, while that turn lasts."""
 
     __slots__ = ("_coroutine", "_turn")
 

@@ -42,7 +42,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # Typeshed ties the arguments to the callback.
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back when the dispatcher draws the loop."""
         handle = asyncio.Handle(callback, args, self, context)
         self._push(handle)
         return handle
@@ -50,19 +49,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back like `call_soon`, because there is only one thread."""
+        """Schedule a callback like `call_soon`, because there is only one thread."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back in `delay` seconds of virtual time."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at the virtual time `when`, in seconds, rounded up to the next millisecond."""
+        """Schedule a callback at the virtual time `when`, in seconds, rounded up to the next millisecond."""
         timer = _Timer(when, callback, args, self, context)
         timer.alarm = self._clock.schedule(math.ceil(round(when * 1000, 3)), lambda: self._push(timer))
         return timer
@@ -76,13 +74,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call `func` inline when it is drawn, like all blocking work of a seeded system."""
         future: asyncio.Future[T] = self.create_future()
         self._dispatcher.run_blocking(_Blocking(future, func, args))
         return future
 
     def get_debug(self) -> bool:
-        """Return False, because debugging measures real time."""
         return False
 
     def is_running(self) -> bool:
@@ -92,7 +88,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log an error that no task raises."""
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
     def run(self) -> None:
@@ -122,7 +117,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 asyncio._enter_task(outer, task)
 
     def cancel_tasks(self) -> None:
-        """Cancel every remaining task, and run each to its end as far as that takes no time."""
+        """Cancel every remaining task, and run each task for as long as it needs no time to pass."""
         for task in asyncio.all_tasks(self):
             task.cancel()
         while self._ready:

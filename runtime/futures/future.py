@@ -141,7 +141,6 @@ class Future(pykka.Future[T], Generic[T]):
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Await the value on any event loop without blocking it."""
         if not self._completed:
             with self._lock:
                 self._awaiting += 1
@@ -241,16 +240,14 @@ class Future(pykka.Future[T], Generic[T]):
 
 
 class Termination(Future[None]):
-    """A future of the end of an actor. Replaces Pykka's `Event`, and has its methods."""
+    """A future of the end of an actor. Replaces Pykka's `Event`, with its methods."""
 
     __slots__ = ()
 
     def is_set(self) -> bool:
-        """Return True if the actor has ended."""
         return self.done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds. Returns True if the actor has ended."""
         return self.done() or self._wait(timeout)
 
 
@@ -290,8 +287,8 @@ def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
     """Acquire `latch` within `timeout` seconds. The main thread handles an interrupt within a quarter of a second.
 
     CPython checks for signals before a thread waits for a lock, and again when a signal interrupts the wait. A signal
-    that arrives in between, while the thread yields the interpreter, or that another thread receives, would be handled
-    when the lock is released, perhaps never. Only the main thread handles signals, so only it wakes up.
+    that arrives between the two, or that another thread receives, would not be handled until the lock is released. Only
+    the main thread handles signals, so only the main thread wakes up.
     """
     if threading.current_thread() is not threading.main_thread():
         return latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
@@ -317,7 +314,6 @@ def _call(callback: Callable[[], object]) -> None:
 
 
 def refuse_to_block() -> None:
-    """Raise `BlockingInLoopError` in the turn of an actor whose thread is an event loop."""
     cell = RUNNING.cell
     if cell is not None and cell.on_loop:
         raise BlockingInLoopError(f"{cell.ref} must not block the event loop that it shares: await the future instead")

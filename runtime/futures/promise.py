@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class Reply(Future["Message"]):
-    """The future of an ask. An actor that gets or awaits it waits for the asked actor, which may close an ask cycle."""
+    """The future of an ask. An actor that gets or awaits the future waits for the asked actor, which may close an ask
+    cycle.
+    """
 
     __slots__ = ("_number", "_promises", "asked")
 
@@ -99,7 +101,9 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """A ref that takes the first reply. The asked actor finds it in `context.sender`, or in a field of the message."""
+    """A ref that takes the first reply. The asked actor finds the ref in `context.sender`, or in a field of the
+    message.
+    """
 
     __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 
@@ -124,21 +128,17 @@ class PromiseRef(Ref):
             self._system.dead_letters.publish(message, sender, self, "the ask ended before this reply arrived")
 
     def fail(self, failure: SerializedThrowable) -> None:
-        """Fail the ask, because the asked actor raised."""
         self.future.try_fail(lambda: AskFailedError(failure))
 
     def refuse(self, reason: str) -> None:
-        """Fail the ask, because the asked actor ended before it handled the message."""
         text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
     def overflow(self, reason: str) -> None:
-        """Fail the ask, because the mailbox of the asked actor was full."""
         text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def refuse_returned(self, outcome: object) -> None:
-        """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
         way = "to reply, send a message: self.context.sender.tell(SomeReply(...))"
@@ -148,7 +148,6 @@ class PromiseRef(Ref):
         raise ReplyReturnedError(f"handle_message of {self._recipient} returned {outcome!r}: {way}")
 
     def expire_in(self, timeout: float) -> None:
-        """Fail the future after `timeout` seconds without a reply."""
         due_ms = self._system.clock.now_ms() + int(timeout * 1000)
         self._alarm = self._system.clock.schedule(due_ms, lambda: self._expire(timeout))
         self.future.add_done_callback(self._alarm.cancel)

@@ -1,8 +1,8 @@
 """Detects nondeterminism in turns: reads of the real clock, unseeded random numbers, sleeps, files, sockets, processes,
 threads.
 
-Calls are detected where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
-interpreter's audit events report the constructors. Logging and the like are allowed, and so are imports.
+`sys.setprofile` reports every call of a C function, and the interpreter's audit events report constructors, so the name
+under which code calls a function does not matter. Imports, logging and the like are allowed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ _DATES = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """A nondeterministic call: the function, the location, the actor, and the alternative."""
-
     call: str
     place: str
     actor: str
@@ -84,14 +82,15 @@ _audit_is_on = threading.Lock()
 
 @contextmanager
 def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
-    """Pass to `report` every such call that is made on this thread, in this block and in an actor's turn.
+    """Pass to `report` every nondeterministic call that an actor's turn makes on this thread in this block.
 
     If `report` raises, the exception is raised by the call.
     """
     if _audit_is_on.acquire(blocking=False):
         sys.addaudithook(_on_audit)  # This is permanent: an audit hook cannot be removed.
     outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
-    # Callbacks of the collector, such as Hypothesis's, are not part of the turn in which it happens to run.
+    # Callbacks of the garbage collector, such as Hypothesis's, are not part of the turn in which the collector
+    # happens to run.
     gc.disable()
     _watching.report = report
     sys.setprofile(_on_profile)

@@ -1,8 +1,8 @@
 """Snapshots of the actors of a system, as values, and their rendering. They are read from the cells, and no actor is
 asked.
 
-So a snapshot succeeds even if every actor is stuck. Each value is correct, and all are from about the same moment:
-exact snapshots would cost every message some time.
+So a snapshot succeeds even if every actor is stuck. Each value is correct, but the values are not from exactly the same
+moment: exact snapshots would make every message slower.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ActorSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSnapshot:
-    """A snapshot of a system. `actors` are those under `/user`, with all below them."""
+    """A snapshot of a system. `actors` are the actors directly under `/user`, with their descendants."""
 
     name: str
     now_ms: int
@@ -96,7 +96,7 @@ class Inspection:
             seconds = (now_ms - self._taken_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
-            # The tree lists children after their parents. Iterating from its end, the children of each cell are
+            # The tree lists children after their parents, so in reverse order the children of each cell are already
             # known.
             for cell in reversed(self._system.cells.living()):
                 below = children.pop(cell, [])

@@ -25,14 +25,13 @@ _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
     for function in (Cell._tell_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""The functions that run for the duration of a turn or, for a coroutine, of a step."""
+"""The functions that run for the duration of a turn or, in a coroutine, of a step."""
 
 Stack = Sequence[traceback.FrameSummary]
 """The frames of a thread, innermost first, without their source."""
 
 
 def stacks() -> dict[int, Stack]:
-    """Return the stacks of the newest hundred threads of this process, by thread id."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

@@ -1,8 +1,8 @@
-"""The watchdog of slow turns: a thread that checks the others, and logs the stack of a turn that takes too long.
+"""The watchdog of slow turns: a thread that logs the stack of a turn that takes too long.
 
-It adds no cost to a turn: four times per threshold it checks which cell each thread runs, and which message the cell
-handles. It uses real time, whatever clock the system has. Actors whose Props let them block are not reported. If the
-same message object is handled repeatedly, several of these turns may count as one.
+The watchdog adds no cost to a turn: four times per threshold it checks which cell each thread runs, and which message
+the cell handles. It uses real time, whatever clock the system has. Actors whose Props let them block are not reported.
+If the same message object is handled repeatedly, several of these turns may count as one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ class Watchdog:
             try:
                 self.check_threads(time.monotonic())
             except Exception:
-                # The watchdog must survive any error in reading the stacks of other threads.
                 logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
     def _report(self, cell: Cell, thread: int, seconds: float) -> None:

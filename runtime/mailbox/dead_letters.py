@@ -34,14 +34,13 @@ class DeadLetters:
         self._in_window = 0
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """Make the message of an envelope that cannot be handled a dead letter, and fail its ask."""
+        """Publish the message of an envelope as a dead letter, and fail its ask."""
         if envelope.is_user_message:  # A message of a timer or of the kernel itself is not a dead letter.
             self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)
 
     def overflowed(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """Make a message that a full mailbox drops a dead letter, and fail its ask."""
         self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.overflow(reason)
@@ -53,7 +52,7 @@ class DeadLetters:
             system.recorder.dead_letter(system.next_sequence(), now_ms, message, sender, recipient, reason)
         self._log(message, sender, recipient, reason)
         if isinstance(message, DeadLetter):
-            return  # A subscriber has ended or is full: publishing the loss would cause the next one, without end.
+            return  # Publishing the loss of such an event would cause the next one, without end.
         letter = DeadLetter(message=message, sender=sender, recipient=recipient, reason=reason)
         system.event_stream.publish(letter)
 

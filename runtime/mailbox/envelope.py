@@ -69,7 +69,7 @@ class SignalEnvelope(Envelope):
 
 
 class FailedEnvelope(SignalEnvelope):
-    """The signal of a child's failure, with the error itself, because the child may have changed since."""
+    """The signal of a child's failure, with the error itself, because the child's own error may have changed since."""
 
     __slots__ = ("error",)
 
@@ -79,8 +79,6 @@ class FailedEnvelope(SignalEnvelope):
 
 
 class TimerEnvelope(Envelope):
-    """The message of a timer that has fired."""
-
     __slots__ = ("timer",)
 
     kind = "timer"
@@ -91,7 +89,6 @@ class TimerEnvelope(Envelope):
         self.timer: Timer | None = timer
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message, unless the timer was cancelled or started again meanwhile."""
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:
@@ -101,7 +98,7 @@ class TimerEnvelope(Envelope):
 
 
 class TerminatedEnvelope(Envelope):
-    """The end of a watched actor, queued after all messages that the actor had sent before."""
+    """The notification that a watched actor has ended, queued after all messages that the actor had sent before."""
 
     __slots__ = ("ref",)
 
@@ -112,7 +109,6 @@ class TerminatedEnvelope(Envelope):
         self.ref = ref
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message for the watcher, unless it has unwatched meanwhile."""
         return cell.death_watch.accept(self.ref)
 
     def stashed(self, cell: Cell) -> Envelope:
@@ -122,8 +118,6 @@ class TerminatedEnvelope(Envelope):
 
 
 class FaultEnvelope(Envelope):
-    """An error that becomes the actor's failure in its turn."""
-
     __slots__ = ("error",)
 
     is_user_message = False

@@ -42,7 +42,6 @@ class Mailbox:
         self._claim = threading.Lock()
 
     def put(self, entry: TellEntry | Envelope) -> None:
-        """Queue a message, from any thread. A closed mailbox rejects it."""
         self.messages.append(entry)
         if self.closed:
             self._drain()
@@ -50,7 +49,7 @@ class Mailbox:
             self.owner.schedule()
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Queue a signal ahead of all messages, from any thread."""
+        """Queue a signal ahead of all messages. May be called from any thread."""
         self.control.append(envelope)
         if self.closed:
             self._drain()
@@ -58,7 +57,7 @@ class Mailbox:
             self.owner.schedule()
 
     def prepend(self, entries: Sequence[TellEntry | Envelope]) -> None:
-        """Queue messages ahead of the waiting ones, in a turn of the cell. A closed mailbox rejects them."""
+        """Queue messages ahead of the waiting ones, in a turn of the cell."""
         self.messages.extendleft(reversed(entries))
         if self.closed:
             self._drain()
@@ -74,12 +73,10 @@ class Mailbox:
             self.owner.schedule()
 
     def wake(self) -> None:
-        """Schedule a cell that has become able to handle messages outside of a run."""
         if not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def close(self) -> None:
-        """Reject all waiting and future entries."""
         self.closed = True
         self._drain()
 
@@ -89,7 +86,7 @@ class Mailbox:
             try:
                 signal = self.control.popleft()
             except IndexError:
-                break  # Another late put was faster.
+                break  # Another late put has popped the entry.
             owner.reject_signal(signal)
         while self.messages:
             try:

@@ -1,4 +1,4 @@
-"""Message queues, in which the mailbox types differ, and the types that Props can specify.
+"""The message queues of the mailbox types, and the types that Props can specify.
 
 Signals, scheduling and closing are the same in all types.
 """
@@ -37,8 +37,7 @@ class MessageQueue(Protocol):
     def extendleft(self, entries: Iterable[Entry], /) -> None:
         """Queue entries ahead of the waiting ones, in reverse order like a deque."""
 
-    def popleft(self) -> Entry:
-        """Pop the next entry. Raises `IndexError` if there is none."""
+    def popleft(self) -> Entry: ...
 
     def __len__(self) -> int: ...
 
@@ -101,7 +100,7 @@ class _ControlAwareQueue:
             try:
                 return self._control.popleft()
             except IndexError:
-                pass  # A kill on another thread was faster. The other lane may still have entries.
+                pass  # A kill on another thread has popped the entry. The other lane may still have entries.
         return self._data.popleft()
 
     def __len__(self) -> int:
@@ -119,7 +118,7 @@ _AHEAD_OF_ALL = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class StablePriorityMailbox:
-    """Lowest priority number first, equal priorities in their order (Akka's UnboundedStablePriorityMailbox).
+    """Lowest priority number first; equal priorities in order of arrival (Akka's UnboundedStablePriorityMailbox).
 
     `priority` is called once for each message, on the sender's thread, so it must be a function of the message alone.
     It is also called for the kernel's own messages, such as `Terminated`, which may therefore overtake messages of the
@@ -266,5 +265,4 @@ class _BoundedQueue:
 
 
 def _is_always_accepted(entry: Entry) -> bool:
-    """Return True if the kernel guarantees delivery of the entry."""
     return isinstance(entry, Envelope) and not entry.is_user_message

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @message("backoff.get_current_child")
 class GetCurrentChild(Message):
-    """anyone -> BackoffSupervisor: return the current child. Answered with `CurrentChild`."""
+    """anyone -> BackoffSupervisor: return the current child. The reply is a `CurrentChild`."""
 
 
 @message("backoff.current_child")
@@ -40,7 +40,7 @@ class CurrentChild(Message):
 
 @message("backoff.get_restart_count")
 class GetRestartCount(Message):
-    """anyone -> BackoffSupervisor: return the number of consecutive restarts. Answered with `RestartCount`."""
+    """anyone -> BackoffSupervisor: return the number of consecutive restarts. The reply is a `RestartCount`."""
 
 
 @message("backoff.restart_count")
@@ -67,8 +67,6 @@ class _ResetRestartCount(Message):
 
 @trace_tag("backoff.trigger")
 class BackoffTrigger(Enum):
-    """The event after which the child is restarted with a delay."""
-
     ON_FAILURE = auto()
     ON_STOP = auto()
 
@@ -128,7 +126,7 @@ class BackoffOptions:
         return replace(self, strategy=strategy)
 
     def with_reply_while_stopped(self, reply: Message) -> BackoffOptions:
-        """Answer with `reply` while there is no child."""
+        """Reply with `reply` to every message while there is no child."""
         return replace(self, reply_while_stopped=reply)
 
     def with_handler_while_stopped(self, handler: Ref) -> BackoffOptions:
@@ -202,7 +200,7 @@ class BackoffSupervisor(Actor):
         self._start_child()
 
     def handle_message(self, message: Message) -> None:
-        """Answer the supervisor's own messages, and forward all others to the child."""
+        """Handle the supervisor's own messages, and forward all others to the child."""
         match message:
             case _StartChild():
                 self._start_child()

@@ -202,7 +202,7 @@ class CircuitBreaker:
         with self._lock:
             if self._state is CircuitBreakerState.OPEN or self._trying:
                 now_ms = self._system.clock.now_ms()
-                # The alarm of the next try may be late, but its time must not be in the past.
+                # The alarm of the next trial call may be late, but the remaining time must not be negative.
                 remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
                 raise CircuitBreakerOpenError(self.name, remaining_ms)
             self._trying = self._state is CircuitBreakerState.HALF_OPEN
@@ -293,24 +293,20 @@ class _Call:
         self._on_timeout = on_timeout
         self._ended = threading.Lock()
         self.alarm: Alarm | None = None
-        """The alarm of the deadline, which calls `expire`."""
 
     def succeed(self) -> bool:
-        """Count a success. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.count_success(self._era)
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Count a failure. Returns False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.call_failed(self._era, error)
         return True
 
     def expire(self) -> None:
-        """Count a failure, unless the call has ended."""
         if self._end():
             self._breaker.count_failure(self._era)
             self._on_timeout()
@@ -324,8 +320,6 @@ class _Call:
 
 
 class _Work(Generic[T]):
-    """Blocking work that completes a future."""
-
     __slots__ = ("_future", "_work")
 
     def __init__(self, work: Callable[[], T], future: Future[T]) -> None:
@@ -336,7 +330,7 @@ class _Work(Generic[T]):
         try:
             value = self._work()
         except BaseException as error:  # noqa: BLE001 - the future's result.
-            # The exception itself, not its text, because callers match on its class.
+            # Keep the exception itself, not its text, because callers match on its class.
             failure = error
             self._future.try_fail(lambda: failure)
         else:

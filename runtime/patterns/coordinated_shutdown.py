@@ -37,12 +37,10 @@ Task = Callable[[], object]
 logger = logging.getLogger("flykka.runtime")
 
 _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
-"""The living systems, with the process that created them: a fork has none of their threads."""
+"""The living systems, with the id of the process that created them: a forked process has none of their threads."""
 
 
 class ShutdownReason(StrEnum):
-    """The cause of a shutdown."""
-
     UNKNOWN = "unknown"
     ACTOR_SYSTEM_TERMINATE = "actor system terminated"
     INTERPRETER_EXIT = "interpreter exit"
@@ -63,7 +61,9 @@ ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""The longest time for which the interpreter's exit waits for the actors: a blocking actor would delay it forever."""
+"""The maximum time in ms for which the interpreter's exit waits for the actors: a blocking actor would delay it
+forever.
+"""
 
 
 _PHASES = (
@@ -87,7 +87,7 @@ class CoordinatedShutdown:
         """The phases that have not started yet. None before the shutdown."""
         self._pending: dict[_ShutdownTask, None] = {}
         self.reason: str | None = None
-        """The reason of the shutdown, or None before it."""
+        """None before the shutdown."""
 
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
         """Run `task` in `phase`, by default for at most 5 seconds. Returns a function that removes the task.
@@ -148,7 +148,7 @@ class CoordinatedShutdown:
 
     @property
     def exit_timeout_ms(self) -> int:
-        """Return the longest wait at the interpreter's exit: the slowest task of each phase, then the actors."""
+        """The longest wait in ms at the interpreter's exit: the slowest task of each phase, then the actors."""
         with self._lock:
             phases = _PHASES if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]

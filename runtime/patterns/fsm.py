@@ -32,11 +32,11 @@ D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Any])
 
 _MARK = "_fsm_states"
-_STATE_TIMEOUT = "fsm/state-timeout"  # No machine uses this key for its own timers.
+_STATE_TIMEOUT = "fsm/state-timeout"  # The timer key of the state timeout, which no machine uses for its own timers.
 
 
 class StopReason(StrEnum):
-    """The reason for a machine's end (Akka's FSM.Reason): its own stop, normal or by failure, or an external stop."""
+    """The reason why a machine ended (Akka's FSM.Reason): its own stop, normal or by failure, or an external stop."""
 
     NORMAL = "NORMAL"
     FAILURE = "FAILURE"
@@ -58,14 +58,15 @@ class Next(Generic[S, D]):
         return replace(self, data=data)
 
     def for_max(self, timeout: Duration | None) -> Next[S, D]:
-        """Return the same next state with this state timeout until the next message, or with None without a timeout."""
+        """Return the same next state with this state timeout until the next message. None removes the timeout."""
         return replace(self, timeout_ms=None if timeout is None else positive_duration_ms(timeout, "state timeout"))
 
 
 def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[H], H]:
     """Mark a method as the handler of `state`. It returns the next state, or None if it did not handle the message.
 
-    If no message arrives for `state_timeout`, a `StateTimeout` does. A method may be marked for several states.
+    If no message arrives for `state_timeout`, the machine gets a `StateTimeout`. A method may be marked for several
+    states.
     """
     timeout_ms = None if state_timeout is None else positive_duration_ms(state_timeout, "state timeout")
 
@@ -163,7 +164,7 @@ class FSM(Actor, Generic[S, D]):
         self._move(self.when_unhandled(message) if following is None else following)
 
     def post_stop(self) -> None:
-        """End the machine, which was stopped from outside."""
+        """End the machine if it was stopped from outside."""
         if self._current is not None and self._current.stop_reason is None:
             self._terminate(self.stop(StopReason.SHUTDOWN))
 

@@ -34,7 +34,6 @@ class UnknownTypeError(Exception):
 
 
 def with_live_refs(message: Value | Undecoded, resolve: Resolve) -> Message:
-    """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
             raise UnknownTypeError(
@@ -63,14 +62,13 @@ def error_of(failure: SerializedThrowable) -> BaseException:
         kind = getattr(module, failure.type_name, None)
         if isinstance(kind, type) and issubclass(kind, Exception) and _takes_text(kind, failure.message):
             return kind(failure.message)
-    # Not every text can be the name of a class.
+    # A recorded name need not be a valid class name.
     name = failure.type_name if failure.type_name.isidentifier() else "Failure"
     error: BaseException = type(name, (Exception,), {})(failure.message)
     return error
 
 
 def _takes_text(kind: type[BaseException], text: str) -> bool:
-    """Return True if an error of this class can be created from its text alone."""
     try:
         return str(kind(text)) == text
     except Exception:  # noqa: BLE001 - whatever its initialiser makes of a text, it is no such class.
@@ -123,7 +121,6 @@ def _timer(turn: Turn, cell: Cell) -> Entry | None:
 
 
 def _ring(timer: Timer) -> None:
-    """Remove the alarm of a timer from the clock. A repeating timer sets its next alarm."""
     alarm = timer.alarm
     call = None if alarm is None else alarm.callback
     if alarm is not None and call is not None:

@@ -41,7 +41,7 @@ _SHOWN = 8
 class Divergence(EffectDifference):
     """The first difference of a replay from the trace, with its turn.
 
-    `causes` are the turns that led to it, the last one first. `source` is the file and line of the message's handler.
+    `causes` are the turns that led to this turn, latest first. `source` is the file and line of the message's handler.
     `notes` add other facts, such as code that has changed since.
     """
 
@@ -59,11 +59,9 @@ class Divergence(EffectDifference):
         return cls(trace=trace, turn=turn, modules=modules, **details)
 
     def text(self) -> str:
-        """Return the report, which has a few lines."""
         return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for programs."""
         return {
             "trace": self.trace,
             "turn": self.turn.sequence,
@@ -87,7 +85,6 @@ class Divergence(EffectDifference):
 
     @property
     def command(self) -> str:
-        """The command that replays up to this turn."""
         imports = "".join(f" --import {module}" for module in self.modules)
         return f"flykka debug {self.trace} --until {self.turn.sequence}{imports}"
 
@@ -142,7 +139,6 @@ def _field_text(field: FieldDifference) -> str:
 
 
 def value_text(item: object) -> str | None:
-    """Return a part of a message as a short text, or None if it is absent."""
     match item:
         case SerializedThrowable():
             return raised(item)
@@ -162,7 +158,6 @@ def value_text(item: object) -> str | None:
 
 
 def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergence:
-    """Return the divergence with everything that helps to understand it."""
     message = unwrapped(divergence.turn.message)
     return replace(
         divergence,
@@ -173,7 +168,6 @@ def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergenc
 
 
 def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
-    """Yield a note if the turn has the same effects in another order."""
     here = os.environ.get("PYTHONHASHSEED", "random")
     is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
     if is_another_order and (header.hash_seed != here or here == "random"):
@@ -184,11 +178,10 @@ def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
 
 
 def _changes(header: TraceHeader) -> Iterator[str]:
-    """Yield notes on the differences between this process and the one that was recorded."""
     here = _package()
     if header.package != here:
         yield f"recorded with flykka {header.package}, this is {here}"
-    # The script that was recorded is not the current `__main__`.
+    # The recorded script is not the current `__main__`.
     recorded_modules = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
     changed = [name for name, recorded in recorded_modules.items() if _has_changed(name, recorded)]
     # If a package and a module in it have changed, only the module is named.
@@ -227,7 +220,6 @@ def source_of(cell: Cell, message: Message | None) -> str | None:
 
 
 def _case_line(filename: str, first_line: int, name: str) -> int | None:
-    """Return the line of the first `case` in the function at `first_line` whose pattern names the class."""
     source = "".join(linecache.getlines(filename))
     try:
         tree = ast.parse(source)
@@ -241,7 +233,7 @@ def _case_line(filename: str, first_line: int, name: str) -> int | None:
 
 
 def _begins(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    # A code object starts with its first decorator.
+    # The first line of a code object is that of its first decorator.
     return min([function.lineno, *(each.lineno for each in function.decorator_list)])
 
 
@@ -260,7 +252,9 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _shown(filename: str) -> str:
-    """Return the path relative to the current folder or to the import path, which is the same on every machine."""
+    """Return the path relative to the current folder or to the import path, so that the text is the same on every
+    machine.
+    """
     for folder in (os.getcwd(), *sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)):
         if filename.startswith(os.path.join(folder, "")):
             return os.path.relpath(filename, folder)

@@ -36,8 +36,6 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
 class DivergenceKind(StrEnum):
-    """The kinds of differences between a replay and the record."""
-
     MISSING_SEND = "missing_send"
     EXTRA_SEND = "extra_send"
     PAYLOAD = "payload"
@@ -66,8 +64,8 @@ class EffectDifference:
     """The first difference between a turn and its record.
 
     `expected` is the recorded effect and `actual` the effect of the replay; one is None if that side has no such
-    effect. `fields` are the parts that differ, recorded on the left. `missing` and `extra` are all effects of the turn
-    that only one side has.
+    effect. `fields` are the parts that differ, the recorded value on the left. `missing` and `extra` are all effects of
+    the turn that only one side has.
     """
 
     kind: DivergenceKind
@@ -111,19 +109,17 @@ def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowa
 
 
 def raised(failure: SerializedThrowable | None) -> str | None:
-    """Return the type and the text of a failure, without parts that differ between processes."""
     return None if failure is None else f"{failure.type_name}: {_ADDRESS.sub('0x...', failure.message)}"
 
 
 def same_effect(recorded: Effect, now: Effect) -> bool:
-    """Return True if two effects have the same wire form."""
     if recorded == now:
         return True
     if isinstance(now, effects.Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, effects.Spawn):
         return recorded.ref == now.ref  # The actor there is not replayed.
     recorded, now = _as_reply(recorded), _as_reply(now)
     if isinstance(recorded, effects.Awaited) and isinstance(now, effects.Awaited):
-        # The time comes from the record, so it is not an effect of the turn.
+        # The recorded time is an input of the turn, not an effect.
         now = replace(now, now_ms=recorded.now_ms)
     if type(recorded) is not type(now):
         return False
@@ -131,7 +127,6 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
 
 
 def kind_of(expected: Effect | None, actual: Effect | None) -> DivergenceKind:
-    """Return the kind of a difference between two effects, one of which may be missing."""
     match expected, actual:
         case effects.Send(), effects.Send():
             return DivergenceKind.PAYLOAD if expected.target == actual.target else DivergenceKind.TARGET
@@ -177,13 +172,14 @@ def _effect_difference(
 
 
 def _compared(effect: Effect) -> object:
-    """Return the part of an effect that is compared field by field: its message, if it has one."""
     message = getattr(effect, "message", None)
     return message if isinstance(message, Value | Undecoded) else effect
 
 
 def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect | None, Effect | None]:
-    """Align the first effects of two remaining lists: if one occurs later on the other side, the other is wrong."""
+    """Find the first unmatched effects of two lists. If an effect occurs later on the other side, that other side has
+    an extra effect.
+    """
     first, actual = recorded[0], now[0]
     comes_later = any(same_effect(first, each) for each in now[1:])
     was_later = any(same_effect(each, actual) for each in recorded[1:])
@@ -220,7 +216,7 @@ def _as_reply(effect: Effect) -> Effect:
 
 _KEPT = 1024
 _KEPT_BYTES = 1024
-"""The maximum number and size of messages that are cached with their forms."""
+"""The maximum number of cached messages, and the maximum size in bytes of each."""
 
 
 class EffectComparator:
@@ -234,12 +230,11 @@ class EffectComparator:
         self._redacted = trace.header.redacted
         self._forms = _KnownForms()
         self.is_like = _like_but_redacted(trace.header.redacted)
-        """Returns True if a sent message is the recorded one, as far as that can be known."""
+        """Returns True if a sent message equals the recorded one, as far as redaction allows."""
 
     def difference(
         self, turn: Turn, cell: Cell, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
-        """Return the difference of a turn from its record, given its effects and its failure."""
         if not self._is_as_recorded(turn.unread, performed, failure):
             difference = self._compare_records(turn, performed, failure)
             if difference is not None:
@@ -253,7 +248,6 @@ class EffectComparator:
     def _is_as_recorded(
         self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> bool:
-        """Return True if the turns are equal without decoding anything, or False if a detailed comparison is needed."""
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:
@@ -292,7 +286,7 @@ class _KnownForms:
         self._cached: dict[bytes, Value] = {}
 
     def is_form_of(self, form: bytes | str, message: object) -> bool:
-        """Return True if `message` has this form, or False if only a detailed comparison can tell."""
+        """Return True if `message` has this form, or False if only a detailed comparison can decide."""
         if isinstance(form, str) or not isinstance(message, Value):
             return False
         expected = self._cached.get(form)
@@ -310,7 +304,6 @@ class _KnownForms:
 
 
 def _like_but_redacted(tags: Set[str]) -> Callable[[object, object], bool]:
-    """Return a function that compares a message with its record, as far as redaction of these tags allows."""
     if not tags:
         return same
 
@@ -322,7 +315,6 @@ def _like_but_redacted(tags: Set[str]) -> Callable[[object, object], bool]:
 
 
 def _without_redacted(effects: Iterable[Effect], tags: Set[str]) -> tuple[Effect, ...]:
-    """Return the effects with every message of these tags replaced by its tag."""
     return tuple(_blanked(effect, tags) for effect in effects)
 
 

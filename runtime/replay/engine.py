@@ -104,19 +104,19 @@ class ReplayEngine:
         self.position = 0
         """The sequence number of the last replayed record, 0 at the start."""
         self.turns = 0
-        """The number of turns so far, of which `compared` were replayed."""
+        """The number of recorded turns up to `position`, of which `compared` were replayed."""
         self.compared = 0
         self.asides = 0
-        """The number of possible changes of actors outside their turns, by a kill or a coroutine that has continued."""
+        """The number of changes of actors that may have happened outside their turns, by a kill or a coroutine that has
+        continued.
+        """
         self.has_replayed = False
-        """True if a replayed turn was that of an actor other than the guardians, which every system has."""
+        """True if a turn was replayed of an actor other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
-        """The reasons why actors are not replayed, by path."""
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
         self.records = Prefetch(exactly_in_order(trace))
-        """The records that are not replayed yet."""
         self._taker = TurnReplayer(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:
@@ -147,7 +147,6 @@ class ReplayEngine:
         return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
-        """Return the replayed actor at `path`, or None if no actor lives there or it is a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
 
@@ -175,10 +174,6 @@ class ReplayEngine:
         return None
 
     def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
-        """Return the error for a record that is valid by itself but cannot follow the earlier records.
-
-        `error` is what the kernel raised when the record was replayed.
-        """
         description = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
@@ -192,7 +187,6 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """Return the unstarted cell of an actor spawned from outside, or a boundary if the actor cannot be created."""
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_replayed(ref):
@@ -247,7 +241,7 @@ class ReplayEngine:
             return cell
         cell = system.cells.find(ref.path)
         if cell is not None:
-            # The previous actor has ended, and only its notification has not arrived yet.
+            # The previous actor has ended, but its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
         if props is not None and self._is_replayed(ref):
@@ -255,7 +249,6 @@ class ReplayEngine:
         return self._leave_out(ref, "the trace does not record how it was created")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
-        """Apply the changes that a turn of a boundary makes to the tree of actors."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
                 self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
@@ -281,7 +274,7 @@ class TurnReplayer:
         self._system = system
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
-        """The turns that are waiting coroutines, by number."""
+        """The turns that are waiting coroutines, by sequence number."""
         self._ended_turns: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
@@ -292,7 +285,6 @@ class TurnReplayer:
 
     @property
     def has_more(self) -> bool:
-        """True if a coroutine waits, or has ended with an outcome that was not yet reported."""
         return bool(self.suspended or self._ended_turns)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
@@ -377,7 +369,6 @@ class RingStart:
         self._leave_out = leave_out
 
     def fill(self, snapshots: Iterable[Snapshot], is_replayed: Callable[[Ref], bool]) -> None:
-        """Attach all actors, parents before children, then restore the state of the replayed actors."""
         attached = []
         for snapshot in snapshots:
             entry = self._attached(snapshot, is_replayed(snapshot.ref))
@@ -387,7 +378,6 @@ class RingStart:
             self._restore(cell, reader)
 
     def _attached(self, snapshot: Snapshot, is_replayed: bool) -> tuple[Cell, _StateReader] | None:
-        """Return the cell and the reader of its state, or None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
@@ -434,7 +424,7 @@ def _begun(guardian: Cell | None) -> Cell | None:
 
 
 class _StateReader:
-    """Reads the Props of an actor, and its state when its cell and those of its children exist."""
+    """Reads the Props of an actor, and its state once its cell and those of its children exist."""
 
     def __init__(self, state: bytes, resolver: PropsResolver, system: ReplaySystem) -> None:
         self.graph = GraphReader(state, resolver, system.resolve, self._outside)

@@ -41,7 +41,6 @@ class ReplayMailbox(Mailbox):
         """The turns that have sent more than one message, until all of these are handled."""
 
     def put(self, entry: Entry) -> None:
-        """Retain a message that a turn has sent."""
         if self._is_live or self.closed:
             super().put(entry)
         elif RUNNING.cell is not None:
@@ -52,14 +51,12 @@ class ReplayMailbox(Mailbox):
                 self._several.add(cause)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Retain a signal that a turn has sent."""
         if self._is_live or self.closed:
             super().put_signal(envelope)
         elif RUNNING.cell is not None:
             self._signals[envelope.cause].append(envelope)
 
     def prepend(self, entries: Sequence[Entry]) -> None:
-        """Retain unstashed messages again."""
         if self._is_live or self.closed:
             super().prepend(entries)
             return
@@ -69,12 +66,12 @@ class ReplayMailbox(Mailbox):
             self._several.add(cause)
 
     def release(self) -> None:
-        """Do nothing after a run, because the next one is forced as well."""
+        """Do nothing after a run of a replay, because the next run is forced."""
         if self._is_live:
             super().release()
 
     def wake(self) -> None:
-        """Do nothing: the cell waits for the recorded turn."""
+        """Do nothing in a replay: the cell waits for the recorded turn."""
         if self._is_live:
             super().wake()
 
@@ -92,8 +89,8 @@ class ReplayMailbox(Mailbox):
         entries = lane.get(turn.cause)
         if entries is None:
             return None
-        # If a turn sent the recipient a single message, it is this one and need not be compared. Of several, one may
-        # have arrived twice or never, as happens if faults are injected.
+        # If a turn sent the recipient a single message, the entry is that message and need not be compared. Of
+        # several messages, one may have arrived twice or never, as happens if faults are injected.
         is_sure = not (is_signal or turn.cause in self._several or sender is None or sender == turn.recipient)
         if is_sure and type(entries[0]) is tuple and entries[0][1] == sender and len(entries) == 1:
             return lane.pop(turn.cause)[0]  # The usual case.
@@ -110,20 +107,17 @@ class ReplayMailbox(Mailbox):
         return None
 
     def holds(self, turn: Turn) -> bool:
-        """Return True if a replayed turn has sent the message of this turn, and it is not handled yet."""
         lane = self._signals if turn.kind == "signal" else self._messages
         entries = lane.get(turn.cause, ())
         return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in entries)
 
     def force(self, entry: Entry) -> None:
-        """Make the next run handle this entry, and no other."""
         if isinstance(entry, SignalEnvelope):
             self.control.append(entry)
         else:
             self.messages.append(entry)
 
     def withdraw(self) -> None:
-        """Drop an entry that was forced and not handled."""
         self.control.clear()
         self.messages = deque()
 

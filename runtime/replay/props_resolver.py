@@ -212,7 +212,6 @@ def _of_class(kind: type, name: str) -> object:
 
 @cache
 def _is_plain(kind: type, attribute: str) -> bool:
-    """Return True if an attribute only stores a value, unlike `__class__` and properties."""
     member = _of_class(kind, attribute)
     return not _is_special(attribute) and (isinstance(member, MemberDescriptorType) or not hasattr(member, "__set__"))
 
@@ -227,7 +226,6 @@ REFUSALS = (
     OverflowError,
     RecursionError,
 )
-"""The errors of reading a graph that contains something unavailable here."""
 
 
 class PropsResolver:
@@ -274,7 +272,6 @@ class PropsResolver:
             raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {error}") from None
 
     def given(self, ref: Ref) -> Props | None:
-        """Return the Props that the caller has passed for an actor."""
         return self._actors.get(ref.path)
 
     def checked(self, props: object) -> Props:
@@ -285,18 +282,15 @@ class PropsResolver:
         return props
 
     def check_factory(self, factory: object) -> None:
-        """Raise `UnresolvedPropsError` unless this factory creates an actor."""
         is_actor = isinstance(factory, type) and issubclass(factory, Actor)
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function annotated to return one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """Return the object that the caller has passed as stand-in for objects of a class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """Return the stand-in for an object missing from the trace. Raises `UnresolvedPropsError` if there is none."""
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
                 f"it contains a {_short(name)}, which a trace does not copy: pass stand_ins={{{name!r}: ...}}"
@@ -307,7 +301,6 @@ class PropsResolver:
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:
-        """Return a member of an enum. Raises the errors of `find`."""
         kind = self.find(name)
         if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
             raise UnresolvedPropsError(f"there is no {_short(name)}.{member}")

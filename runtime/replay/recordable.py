@@ -51,7 +51,6 @@ _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "li
 
 
 def is_own(module: str) -> bool:
-    """Return True if this is a module of flykka that a trace may name."""
     return any(_is_within(module, each) for each in _OWN) and not any(
         _is_within(module, each) for each in _REACHING_OUTSIDE
     )
@@ -125,7 +124,6 @@ class RecordableNames:
 
     @cached_property
     def _given_classes(self) -> list[Declared]:
-        """Return the classes and functions of flykka's modules that the caller trusts."""
         modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
         return [each for module in modules for each in _defined_in(module)]
 

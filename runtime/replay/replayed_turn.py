@@ -23,46 +23,38 @@ E = TypeVar("E", bound=Effect)
 
 
 class TurnInputs:
-    """Provides a turn with the inputs of its record: numbers and results, in the order in which it requests them."""
+    """Provides a turn with the inputs of its record: numbers and results, in the order of its requests."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
     def promise(self) -> int | None:
-        """Return the number of the next ask, or None if it was not recorded."""
         return next(self._promises, None)
 
     def lookup(self, path: str) -> tuple[Ref, ...] | None:
-        """Return the refs that were found at `path`, if the next recorded lookup was for this path."""
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
 
     def directs(self) -> bool:
-        """Return True if the turn decides about a child."""
         return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
-        """Return the refusal of a spawn at `path`, if it is the turn's next recorded refusal."""
         return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
-        """Return the next time that the turn has read, or None if it was not recorded."""
         return next(self._times, None)
 
     def outcome(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome for which the turn waits after these effects, or None if none was recorded."""
         place = sum(effect[0] == "awaited" for effect in performed)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
     def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
-        """Return the outcome that directly follows the turn's effects so far. None if another effect precedes it."""
         effects = self.turn.effects
         following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
-        """Return the incarnation that was spawned at `path`, or None."""
         spawned = (each.ref for each in self._all(Spawn))
         return next((ref.incarnation for ref in spawned if ref.path == path), None)
 
@@ -99,7 +91,7 @@ class ReplayedTurn(Recorder):
         """The effects of the turn. None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
         self.ended: list[tuple[int, list[EffectTuple], SerializedThrowable | None]] = []
-        """The coroutines of earlier turns that have ended meanwhile."""
+        """The coroutines of earlier turns that have ended meanwhile, by sequence number."""
         self._recorded: Turn | None = None
         self._inputs: TurnInputs | None = None
         self._suspended: dict[int, TurnInputs] = {}
@@ -115,20 +107,18 @@ class ReplayedTurn(Recorder):
             self._suspended[inputs.turn.sequence] = inputs
 
     def take_ended(self) -> list[tuple[int, list[EffectTuple], SerializedThrowable | None]]:
-        """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
+        """Return the coroutines of earlier turns that have ended since the last call, by sequence number."""
         ended, self.ended = self.ended, []
         return ended
 
     @property
     def inputs(self) -> TurnInputs | None:
-        """The record of the running turn."""
         cell = RUNNING.cell
         if self._suspended and cell is not None and cell.sequence in self._suspended:
             return self._suspended[cell.sequence]
         return self._of_recorded()
 
     def of(self, sequence: int | None) -> TurnInputs | None:
-        """Return the record of an earlier suspended turn, or of the current turn."""
         if sequence in self._suspended:
             return self._suspended[sequence]
         inputs = self._of_recorded()
@@ -149,7 +139,6 @@ class ReplayedTurn(Recorder):
         effects: list[EffectTuple],
         failure: SerializedThrowable | None,
     ) -> None:
-        """Record the turn that was forced, or a coroutine that has waited."""
         if self._recorded is None or sequence == self._recorded.sequence:
             self.effects = effects
             self.failure = failure

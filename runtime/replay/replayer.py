@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 _SHOWN = 3
-"""The maximum number of nondeterministic calls that are reported: the last ones."""
+"""The maximum number of nondeterministic calls that are reported, namely the last ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """The result of a replay.
 
-    `compared` of the `turns` were replayed. The others are turns of the actors in `boundary`, which has the reasons why
-    these are not replayed. `truncated` is the position where an incomplete file ends; it was replayed up to there.
+    `compared` of the `turns` were replayed. The others are turns of the actors in `boundary`, which contains the
+    reasons why these actors are not replayed. `truncated` is the position at which an incomplete file ends; the replay
+    ends there too.
     """
 
     turns: int

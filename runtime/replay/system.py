@@ -51,11 +51,9 @@ if TYPE_CHECKING:
 class RunningFork(Protocol):
     """The port of a replayed system to its fork, whose environment implements it."""
 
-    def on_created(self, actor: BoundaryActor) -> None:
-        """Create a stand-in for an actor that is not replayed."""
+    def on_created(self, actor: BoundaryActor) -> None: ...
 
-    def run_blocking(self, work: Runnable) -> None:
-        """Run the blocking work of an actor to completion."""
+    def run_blocking(self, work: Runnable) -> None: ...
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
         """Return the index of the runnable that runs next, or None for any."""
@@ -65,13 +63,12 @@ class RunningFork(Protocol):
 class BoundaryActor(Actor):
     """Replaces an actor that is not replayed. It has no turns, because its messages are in the trace.
 
-    In a fork it has turns, and the fork determines its effects.
+    In a fork it has turns, whose effects the fork determines.
     """
 
     handle: Callable[[Message], object] | None = None
 
     def pre_start(self) -> None:
-        """Let the fork create a stand-in."""
         system = self.context.system
         if isinstance(system, ReplaySystem) and system.fork is not None:
             system.fork.on_created(self)
@@ -82,7 +79,7 @@ class BoundaryActor(Actor):
 
 
 _UNRECORDED = 1 << 62
-"""The first number of asks that were not recorded, so that they differ from recorded ones."""
+"""The first number of asks that were not recorded, high enough to differ from all recorded numbers."""
 
 BOUNDARY = Props(BoundaryActor)
 """The Props of a placeholder for an actor that is not replayed; for example, a replayed actor spawns it as a child."""
@@ -118,13 +115,12 @@ class ReplayPromise(PromiseRef):
             super().refuse(reason)
 
     def refuse_returned(self, outcome: object) -> None:
-        """Refuse as in every system, unless the reply was already sent."""
         if not self._is_answered:
             super().refuse_returned(outcome)
 
 
 class LateEnd(EmptyLocalActorRef):
-    """The target of a ref created before its actor, as in snapshots at the start of a ring: the actor, if it lives."""
+    """The target of a ref created before its actor, as in snapshots of a ring. Forwards to the actor if it lives."""
 
     def reject(self, envelope: Envelope) -> None:
         cell = self._system.cells.find(self.ref.path)
@@ -134,7 +130,6 @@ class LateEnd(EmptyLocalActorRef):
             super().reject(envelope)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Forward the signal to the actor, or notify a watcher."""
         cell = self._system.cells.find(self.ref.path)
         if cell is not None and cell.ref == self.ref and isinstance(envelope, SignalEnvelope):
             cell.mailbox.put_signal(envelope)
@@ -154,7 +149,6 @@ class ReplaySystem(ActorSystem):
         self.replayed_turn = ReplayedTurn()
         self.schedule = ReplayDispatcher(seed, self.replay_clock, self.replayed_turn, self.resolve)
         self.number = 0
-        """The sequence number of the current turn."""
         super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.replayed_turn)
         self._promise_numbers = count(_UNRECORDED)
         self.coroutines = Coroutines(self)
@@ -164,13 +158,11 @@ class ReplaySystem(ActorSystem):
         return self.schedule.loop
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Deliver the recorded outcome when the turn can continue."""
         if self.fork is None:
             self.coroutines.waits(cell, future)
 
     @property
     def fork(self) -> RunningFork | None:
-        """The fork that the system has become, or None while it is replayed."""
         return self.schedule.fork
 
     @property
@@ -179,7 +171,6 @@ class ReplaySystem(ActorSystem):
 
     @property
     def _inputs(self) -> TurnInputs | None:
-        """The record of the current turn, or None in a fork."""
         return None if self.fork is not None else self.replayed_turn.inputs
 
     def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
@@ -189,11 +180,9 @@ class ReplaySystem(ActorSystem):
         self._sequences = count(number)
 
     def next_sequence(self) -> int:
-        """Return the number of the recorded turn or, in a fork, the numbers after it."""
         return self.number if self.fork is None else super().next_sequence()
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create a mailbox that waits for the recorded turns or, in a fork, an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
         return ReplayMailbox(cell) if props is not BOUNDARY and self.is_replayed(path) else ClosedMailbox(cell)
@@ -240,15 +229,16 @@ class ReplaySystem(ActorSystem):
         return promise
 
     def forget_promise(self, promise: ReplayPromise) -> None:
-        """Forget a promise that got its reply. An actor that still waits holds its future."""
+        """Forget a promise that got its reply. An actor that still waits holds the promise's future."""
         self._promises.pop(promise.incarnation, None)
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """Return a ref to an actor that does not exist, or not yet."""
         return LateEnd(self, path, incarnation).ref
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """Resolve as in every system. An ask of an actor that is not replayed, or from outside, waits forever."""
+        """Resolve as in every system. An ask that an actor that is not replayed, or a caller from outside, has sent
+        waits forever.
+        """
         if path.startswith(paths.TEMP) and incarnation not in self._promises:
             return ReplayPromise(self, incarnation, self.user.ref, self._promises)
         return super().resolve(path, incarnation)
@@ -281,7 +271,7 @@ class ReplaySystem(ActorSystem):
             parent = self.attach(BOUNDARY, Ref(parent_path, 1))
         present = self.cells.find(ref.path)
         if present is not None:
-            # The actor has ended, otherwise the next one could not be here. Only its notification comes later.
+            # The actor has ended, otherwise the next actor could not be here. Only the notification comes later.
             self.cells.mark_stopped(present)
         self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)
@@ -297,7 +287,7 @@ class ReplayLoop(VirtualLoop):
     def call_at(  # type: ignore[override]  # As the base has it.
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back when the trace has reached the virtual time `when`."""
+        """Schedule a callback for the time at which the trace has reached the virtual time `when`."""
         timer = super().call_at(when, callback, *args, context=context)
         self.timers = [each for each in self.timers if not each.cancelled()]
         self.timers.append(timer)
@@ -312,13 +302,11 @@ class ReplayLoop(VirtualLoop):
         return bool(self._ready)
 
     def due(self, now_ms: int, matches: Callable[[Any], bool]) -> Any:
-        """Return the first due timer for which `matches` returns True, or None."""
         running = [each for each in self.timers if not each.cancelled()]
         due = [each for each in running if each.alarm.due_ms <= now_ms and matches(each)]
         return min(due, key=lambda each: each.alarm.due_ms, default=None)
 
     def ring(self, timer: Any) -> None:
-        """Make the call of a timer the next one."""
         self.timers.remove(timer)
         call = timer.alarm.callback
         timer.alarm.cancel()
@@ -329,10 +317,10 @@ class ReplayLoop(VirtualLoop):
 class Coroutines:
     """Continues the coroutines of a system with the recorded outcomes, as far as these reach.
 
-    What they await from the kernel (asks and sleeps) gets its recorded outcome at once, in the recorded order. Timers
-    of asyncio itself (a timeout, `asyncio.sleep`) are not recorded: they fire when the trace reaches their time. One
-    case is not recorded: whether a signal ended a coroutine after everything that it had gathered with asyncio was
-    complete.
+    What the coroutines await from the kernel (asks and sleeps) gets its recorded outcome at once, in the recorded
+    order. Timers of asyncio itself (a timeout, `asyncio.sleep`) are not recorded: they fire when the trace reaches
+    their time. One case is not recorded: whether a signal ended a coroutine after everything that it had gathered with
+    asyncio was complete.
     """
 
     def __init__(self, system: ReplaySystem) -> None:
@@ -352,7 +340,6 @@ class Coroutines:
             self._waiting.setdefault(cell, []).append(future)
 
     def run_coroutines(self) -> None:
-        """Continue all coroutines as far as the record reaches."""
         loop = self._system.loop
         loop.run_all()
         for cell in list(self._waiting):
@@ -375,7 +362,7 @@ class Coroutines:
             self.run_coroutines()
 
     def _rang_at(self, timer: Any) -> int:
-        """Return the time of a timer that may have cancelled a wait of its coroutine: only that time was recorded."""
+        """Return when a timer fired: at the recorded time if it has cancelled a wait, otherwise when it was due."""
         turn = timer._context.get(TURN)
         inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
         outcome = None if turn is None or inputs is None else inputs.outcome(turn.effects or ())
@@ -391,7 +378,7 @@ class Coroutines:
         return outcome is not None and _is_cancelled(outcome) and outcome is inputs.turn.effects[-1]
 
     def _bring(self, cell: AsyncCell) -> bool:
-        """Deliver the next outcome to a coroutine. Returns False if it is not known yet."""
+        """Deliver the next outcome to a coroutine. Returns False if the outcome is not known yet."""
         turn = cell.current_turn
         inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
         if turn is None or inputs is None:
@@ -405,7 +392,6 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """Return the future that waits for an outcome. None also for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
         futures = [each for each in self._waiting.get(cell, ()) if not each.done()]
@@ -434,7 +420,7 @@ class ReplayClock(ManualClock):
     """A clock that shows the time of the trace. No alarm fires, because a recorded timer fires in its recorded turn."""
 
     def set(self, now_ms: int) -> None:
-        """Set the time, even to an earlier one, because threads read the clock in their own order."""
+        """Set the time, even to an earlier time, because threads read the clock in their own order."""
         self._now_ms = now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
@@ -450,7 +436,6 @@ class ReplayDispatcher(SeededDispatcher):
     def __init__(self, seed: int, clock: ReplayClock, replayed_turn: ReplayedTurn, resolve: Resolve) -> None:
         super().__init__(seed, clock)
         self.fork: RunningFork | None = None
-        """The fork, once the system runs by itself."""
         self._replayed = replayed_turn
         self._resolve = resolve
         self._loop: ReplayLoop = ReplayLoop(self)  # type: ignore[abstract]  # As the base has it.
@@ -487,5 +472,5 @@ class ReplayDispatcher(SeededDispatcher):
             return
         outcome = inputs.outcome(cell.effects or ())
         if outcome is None or (outcome.failure is not None and outcome.failure.type_name == AskTimeoutError.__name__):
-            return  # The wait timed out, and reports this itself.
+            return  # The wait timed out, and the waiting turn reports this itself.
         complete(future, outcome, self._resolve)

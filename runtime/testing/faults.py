@@ -25,7 +25,7 @@ class PlannedFault:
     ) -> None:
         """Plan the fault for the `count`-th message that `matches`.
 
-        `act` returns True if it had a target; otherwise it is tried again before the next such message.
+        `act` returns True if the fault had a target; otherwise the fault is tried again before the next such message.
         """
         self._matches = matches
         self._act = act
@@ -76,7 +76,7 @@ class PlannedKill(PlannedFault):
     ) -> None:
         self._system = system
         self._victim = victim
-        # Called last, because the message may arrive from here on.
+        # Called last, because a matching message may arrive from here on.
         super().__init__(system, matches, self._kill, count)
 
     def _kill(self) -> bool:

@@ -25,7 +25,6 @@ _STRAGGLERS = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the ini file."""
     parser.addini(
         "flykka_end_timeout",
         "seconds that the actors and the threads of a test have to end after it",
@@ -48,7 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test with a marker `seeds` with one run for each seed."""
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is None:
         return

@@ -60,7 +60,6 @@ class TestProbe:
         probe_name = f"probe-{system.next_sequence()}" if name is None else name
         self.ref: ActorRef = system.spawn(Props(_Probed, self._inbox), probe_name)
         self.last_message: Message | None = None
-        """The last expected message."""
         self.last_sender: Ref | None = None
         """The sender of the last message; for an ask, the ref to reply to."""
 
@@ -160,7 +159,6 @@ class TestProbe:
         self.ref.tell(WatchFor(ref=ref))
 
     def _put(self, target: Ref, message: Message, sender: Ref | None) -> None:
-        """Send a message with another actor as its sender."""
         if isinstance(target, PromiseRef):
             target.tell(message)
             return

@@ -1,4 +1,4 @@
-"""A whole actor system on the test's own thread, in virtual time, in an order drawn from a seed."""
+"""An actor system on the test's own thread, in virtual time, in an order drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 class StrictDispatcher(SeededDispatcher):
-    """A seeded dispatcher that refuses nondeterminism in turns."""
+    """A seeded dispatcher whose `step` raises `NondeterminismError` after a turn that cannot be reproduced."""
 
     def step(self) -> bool:
-        """Draw one item and run it. Raises `NondeterminismError` after a turn that cannot be reproduced."""
         nondeterminisms: list[Nondeterminism] = []
 
         def report(each: Nondeterminism) -> None:
@@ -27,7 +26,7 @@ class StrictDispatcher(SeededDispatcher):
         with watched(report):
             has_run = super().step()
         for each in nondeterminisms:
-            # The supervisor handles the actor's failure. The test gets it too.
+            # The actor's supervisor handles the failure. The test gets it too.
             refuse(each)
         return has_run
 

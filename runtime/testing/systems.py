@@ -22,7 +22,6 @@ class ExpectedFailure:
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
-        """The matching failures so far."""
         self._error = error
         self._match = match
         self._path = path
@@ -52,8 +51,6 @@ class ExpectedFailure:
 
 
 class FailureWatch:
-    """Records every failure of an actor in a system."""
-
     def __init__(self, system: ActorSystem) -> None:
         self._unexpected: list[ActorFailed] = []
         self._system = system
@@ -76,7 +73,6 @@ class FailureWatch:
         assert came, f"expected {expected} within {timeout} s; failures: {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
-        """Return the unexpected failures since the last call."""
         with self._changed:
             unexpected, self._unexpected = self._unexpected, []
         return unexpected

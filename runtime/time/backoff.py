@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""The number of doublings after which every limit is reached. More would only make the numbers larger."""
 
 
 @trace_tag("backoff.delays")
@@ -20,8 +19,8 @@ _MAX_DOUBLINGS = 62
 class Backoff:
     """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each plus a random part.
 
-    The random part, which prevents that many actors retry at the same time, is drawn from the actor's `random`, so that
-    it is reproducible with the seed. As in Akka it is also added to the limit.
+    The random part keeps many actors from retrying at the same time. It is drawn from the actor's `random`, so it is
+    reproducible with the seed. As in Akka it is also added to the limit.
 
     Args:
         min_backoff: the first delay.
@@ -68,6 +67,5 @@ class Backoff:
 def exponential_ms(
     min_ms: int, max_ms: int, factor: float, tries: int, random_factor: float, chance: random.Random
 ) -> int:
-    """Return `min_ms` times `factor` to the power of `tries`, at most `max_ms`, plus up to `random_factor` of that."""
     delay = min(float(max_ms), min_ms * factor ** min(tries, _MAX_DOUBLINGS))
     return int(delay * (1 + random_factor * chance.random())) if random_factor else int(delay)

@@ -13,7 +13,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Alarm:
-    """A call at `due_ms`. Cancelling it is idempotent and may be too late."""
+    """A call at `due_ms`. Cancelling is idempotent and may be too late."""
 
     __slots__ = ("_queue", "callback", "due_ms")
 
@@ -29,15 +29,12 @@ class Alarm:
 
 
 class Clock(Protocol):
-    """A source of time with alarms."""
-
     def now_ms(self) -> int: ...
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Call `callback` when the time is `due_ms`. The call must be short, because it delays the other alarms."""
 
-    def close(self) -> None:
-        """Make no more calls."""
+    def close(self) -> None: ...
 
 
 class AlarmQueue:
@@ -62,12 +59,10 @@ class AlarmQueue:
         self._cancelled += 1
 
     def next_due(self) -> int | None:
-        """Return the time of the next alarm, or None."""
         self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Alarm | None:
-        """Pop the next alarm if it is due."""
         due = self.next_due()
         return heapq.heappop(self._heap)[2] if due is not None and due <= now_ms else None
 
@@ -85,7 +80,8 @@ class SystemClock:
     """Real time. A daemon thread, started with the first alarm, fires all alarms of a system."""
 
     def __init__(self) -> None:
-        # The epoch is read once, so that an adjusted wall clock makes neither timers jump nor time go back.
+        # The epoch is read once, so that an adjustment of the wall clock neither delays timers nor makes time go
+        # back.
         self._origin_ns = time.time_ns() - time.monotonic_ns()
         self._alarms = AlarmQueue()
         self._condition = threading.Condition()
@@ -96,7 +92,6 @@ class SystemClock:
         return (self._origin_ns + time.monotonic_ns()) // 1_000_000
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Call `callback` on the timer thread at `due_ms`."""
         with self._condition:
             next_due = self._alarms.next_due()
             alarm = self._alarms.add(due_ms, callback)
@@ -125,12 +120,11 @@ class SystemClock:
 
 
 def ring(alarm: Alarm) -> None:
-    """Make the call of an alarm, unless it was cancelled."""
     callback, alarm.callback = alarm.callback, None
     if callback is None:
         return
     try:
         callback()
     except Exception:
-        # A faulty call must not end the alarms of all actors.
+        # A faulty callback must not end the alarms of all actors.
         logger.exception("the function of an alarm failed")

@@ -24,7 +24,7 @@ class Repeats(Enum):
 
 
 class Timer:
-    """A started timer. A later start with the same key is another Timer."""
+    """A started timer. A later start with the same key creates another Timer."""
 
     __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
 
@@ -56,9 +56,11 @@ class Timers:
     def start_fixed_delay(
         self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send the actor `message` after `initial_delay` (or `delay`), and again `delay` after each time it is handled.
+        """Send the actor `message` after `initial_delay` (or `delay`), and again `delay` after each time the message is
+        handled.
 
-        The delay starts when the message is handled, so that a busy actor never has several of them in its mailbox.
+        The delay starts when the message is handled, so that the mailbox of a busy actor never contains the message
+        twice.
         """
         delay_ms = duration_ms(delay, "delay")
         first_ms = delay_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
@@ -69,15 +71,14 @@ class Timers:
     ) -> None:
         """Send the actor `message` after `initial_delay` (or `interval`), and again every `interval`.
 
-        The rate does not depend on the handling: a busy actor may have several of the messages in its mailbox, and gets
-        them in a burst.
+        The rate does not depend on the handling: the mailbox of a busy actor may contain several of the messages, which
+        then arrive in a burst.
         """
         interval_ms = positive_duration_ms(interval, "interval")
         first_ms = interval_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
         self._start(key, first_ms, message, interval_ms, Repeats.FROM_THE_FIRING)
 
     def cancel(self, key: Hashable) -> None:
-        """Cancel the timer of `key`, if there is one."""
         cell = self._cell
         timer = self._active.pop(key, None)
         if timer is None:
@@ -87,15 +88,12 @@ class Timers:
             cell.effects.append(("cancel_timer", str(key)))
 
     def is_active(self, key: Hashable) -> bool:
-        """Return True if a timer of `key` will still send a message."""
         return key in self._active
 
     def active(self) -> list[Timer]:
-        """Return the timers that will still send a message."""
         return list(self._active.values())
 
     def cancel_all(self) -> None:
-        """Cancel every timer, because the actor restarts or has ended."""
         # A killed actor's turn may still start timers on another thread; `_arm` checks that the cell has ended.
         timers, self._active = self._active, {}
         for timer in list(timers.values()):

@@ -31,7 +31,7 @@ class Undecoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The base class of effects. `words` is a short description, in which `{0}` is the effect."""
+    """The base class of effects. `words` is a short description with the placeholder `{0}` for the effect."""
 
     words: ClassVar[str] = ""
 
@@ -40,10 +40,10 @@ class Operand(Enum):
     """The type of a field's value, which determines its form in a trace."""
 
     REF = auto()
-    """The number of a ref in its block, or None."""
+    """The index of a ref in its block, or None."""
     REFS = auto()
     VALUE = auto()
-    """The number of a value in its block, or None."""
+    """The index of a value in its block, or None."""
     PLAIN = auto()
     """The value itself: None, a text, a number, or a tuple of several."""
 
@@ -51,11 +51,8 @@ class Operand(Enum):
 E = TypeVar("E", bound=Effect)
 
 EFFECTS: list[type[Effect]] = []
-"""The classes by their codes."""
 CODES: dict[str, int] = {}
-"""The codes by the kinds."""
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
-"""The fields of each class, by its code."""
 PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
 """The types that fields of each class may have in a trace, by its code. None for fields that are not plain values."""
 SEND = 0
@@ -97,7 +94,6 @@ def _types(annotation: str) -> frozenset[type]:
 
 
 def effect_of(effect_tuple: EffectTuple) -> Effect:
-    """Return the record of an effect from its tuple."""
     code = CODES[effect_tuple[0]]
     operands = {name: operand for (name, _), operand in zip(OPERANDS[code], effect_tuple[1:], strict=False)}
     return EFFECTS[code](**operands)
@@ -141,7 +137,7 @@ class Stop(Effect):
 
 @_effect("watches {0.ref.path}")
 class Watch(Effect):
-    """A watch. `message` is sent when `ref` has ended, or `Terminated` if it is None."""
+    """A watch. `message` is sent when `ref` has ended; None means `Terminated`."""
 
     ref: Ref
     message: Value | Undecoded | None
@@ -170,21 +166,19 @@ class StartTimer(Effect):
 
 @_effect("cancels timer {0.key}")
 class CancelTimer(Effect):
-    """A cancelled timer."""
-
     key: str
 
 
 @_effect("sets a receive timeout of {0.timeout_ms} ms")
 class SetReceiveTimeout(Effect):
-    """The actor's receive timeout. None means off."""
+    """The actor's receive timeout. None means no timeout."""
 
     timeout_ms: int | None
 
 
 @_effect("begins blocking work")
 class Pipe(Effect):
-    """Started blocking work. `work` is a `BlockingWork`."""
+    """The start of blocking work. `work` is a `BlockingWork`."""
 
     work: Value | Undecoded | None = None
 
@@ -225,7 +219,7 @@ class Subscribe(Effect):
 
 @_effect("unsubscribes {0.subscriber} from")
 class Unsubscribe(Effect):
-    """The end of a subscription. Without `types`, of all subscriptions."""
+    """The end of a subscription to `types`, or of all subscriptions if there are none."""
 
     subscriber: str
     types: tuple[str, ...]
@@ -276,7 +270,7 @@ class Supervise(Effect):
 
 @_effect("kills {0.ref.path}")
 class Kill(Effect):
-    """A killed actor. Records of the kills of everything below it follow."""
+    """A killed actor. Records of the kills of its descendants follow."""
 
     ref: Ref
 
@@ -288,7 +282,7 @@ class Terminate(Effect):
 
 @_effect("looks up {0.path}")
 class Lookup(Effect):
-    """The actors found at a path or for a ref at that time. An input rather than an effect, which a replay provides."""
+    """The actors that lived at a path or for a ref. An input rather than an effect, which a replay provides."""
 
     path: str
     refs: tuple[Ref, ...]
@@ -299,8 +293,8 @@ class Awaited(Effect):
     """The outcome of a wait for an ask and, in a coroutine, for a sleep or another future.
 
     Outcomes are in the order in which the turn continued. `message` is the reply, or None for a sleep and for a future
-    of something other than a message. `failure` is the exception raised by the wait, and `promise` the ref that waited
-    for the reply of an ask.
+    whose result is not a message. `failure` is the exception raised by the wait, and `promise` the ref that waited for
+    the reply of an ask.
     """
 
     now_ms: int
@@ -311,7 +305,7 @@ class Awaited(Effect):
 
 @_effect("reads the clock")
 class ReadClock(Effect):
-    """The time read in a coroutine's step that no outcome above has started. An input of the turn, like a lookup."""
+    """The time read in a coroutine's step that no recorded outcome has started. An input of the turn, like a lookup."""
 
     now_ms: int
 

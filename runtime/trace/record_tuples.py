@@ -1,7 +1,7 @@
-"""Records as plain tuples that start with their kind and hold messages instead of copies.
+"""Records as plain tuples that start with their kind and hold the messages themselves, not copies.
 
-They do not hold envelopes, because the envelope of a failure contains the live exception with its frames, and that of
-an ask the future.
+They hold no envelopes, because the envelope of a failure contains the live exception with its frames, and the envelope
+of an ask contains the future.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Records of a trace: spawns from outside of turns, turns with their effects, kills, and dead letters.
 
-The `effects` of a turn are everything that it did to others and to its own mailbox, timers and behaviour. They include
-the turn's inputs other than messages, in order: the outcome of an ask or a sleep for which it waited, and the actors
-that it looked up. So a record contains everything needed to replay the turn and to compare it.
+The `effects` of a turn are everything that it did to others and to its own mailbox, timers and behaviour. They include,
+in order, the turn's inputs other than messages: the outcome of an ask or a sleep for which the turn waited, and the
+actors that it looked up. So a record contains everything needed to replay the turn and to compare it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class TraceHeader:
 
 
 def recorded_ref(path: object, incarnation: object) -> Ref:
-    """Return a ref of a trace. Raises `TypeError` if the values are not an address."""
     if type(path) is not str or path[:1] != "/" or type(incarnation) is not int or incarnation < 0:
         raise TypeError(f"{path!r}, {incarnation!r} is not the address of an actor")
     return Ref(path, incarnation)
@@ -87,7 +86,7 @@ class _Unread:
         return getattr(self, "_read", None)
 
     def __getattr__(self, name: str) -> object:
-        # Python calls this for a slot that is not set. `_read` itself is set if other slots are not.
+        # Python calls this for an unset slot. If any slot is unset, `_read` is set.
         if name not in _READ_LATER:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         value = self._read(name)
@@ -103,7 +102,7 @@ class Turn(_Unread):
     """A turn: an actor handled a message, a timer's message or a kernel signal.
 
     `cause` is the sequence number of the turn that sent the message, or None from outside. `failure` is the exception
-    of the turn. `digest` is that of the actor's state after the turn, if digests were recorded.
+    of the turn. `digest` is the digest of the actor's state after the turn, if digests were recorded.
     """
 
     sequence: int
@@ -144,8 +143,6 @@ class Killed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterRecord:
-    """A message that no actor handled."""
-
     sequence: int
     now_ms: int
     message: Value | Undecoded

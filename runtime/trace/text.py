@@ -22,16 +22,14 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""The fields that are left out: the recipient's path already names the job, and the turn has its own time."""
+"""Fields that are omitted: the recipient's path already names the job, and the turn has its own time."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
-    """Return the message without the leader session under which it was sent."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
 def message_name(message: Value | Undecoded) -> str:
-    """Return the class of the message, or its tag if this process does not know the class."""
     content = unwrapped(message)
     return str(wire_fields(content).get(TAG_KEY, "?")) if isinstance(content, Undecoded) else type(content).__name__
 
@@ -50,7 +48,6 @@ def message_text(message: Value | Undecoded) -> str:
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
-    """Return the failure of a record: the exception of the turn, or the failure in its message."""
     match record:
         case Turn(failure=SerializedThrowable() as failure):
             return failure
@@ -84,7 +81,6 @@ def failure_text(failure: SerializedThrowable) -> str:
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
-    """Return the fields of a message in its wire form, or nothing if it cannot be read."""
     try:
         fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:
@@ -134,7 +130,7 @@ def _shorten(text: str, length: int = _TEXT_LENGTH) -> str:
 
 
 def effects_text(record: Record) -> str:
-    """Return the effects of a record in short. Fields of a message are shown where it is handled."""
+    """Return the effects of a record in short. The fields of a message are shown where the message is handled."""
     match record:
         case Turn(effects=performed):
             return "; ".join(map(effect_text, performed))
@@ -163,7 +159,6 @@ def effect_text(effect: Effect) -> str:
 
 
 def effect_line(effect: Effect) -> str:
-    """Describe an effect with the fields of its message."""
     match effect:
         case effects.Send(target=target, message=message):
             return f"{_verb(effect)}  {target.path} <- {message_text(message)}"

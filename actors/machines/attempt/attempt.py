@@ -115,7 +115,6 @@ class StreamTask:
         )
 
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
-        """Handle one event at virtual time `now` (ms). Returns the effects in order."""
         self._stages.on_tick(now)
         self.state.on_tick(now)
         self._book.background.now = now
@@ -138,7 +137,7 @@ class StreamTask:
                 # Counted in every state, because the rows are published.
                 return [*self._checkpoints.on_committed(event), *self._on_committed(checkpoint_id)]
             case NotifyCheckpointComplete() | task.MetricsDue() if self.state.is_running:
-                # These events bring neither input nor room for it.
+                # These events neither bring input nor make room for it.
                 return self._on_running(event, now)
             case answers.CommitPrepared(rows_out=rows_out) if rows_out:
                 # Rows that leave the chain with a snapshot are reported now, because a later stage may never report.
@@ -427,7 +426,8 @@ class StreamTask:
 
 
 MAX_EXPLAINED = 16
-"""The maximum number of channels, and of outputs, in an explanation: a task may have thousands; a few show the cause.
+"""The maximum number of channels, and of outputs, in an explanation: a task may have thousands, and a few show the
+cause.
 """
 
 

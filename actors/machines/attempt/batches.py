@@ -21,7 +21,6 @@ from flykka.messages.wire.tags import trace_tag
 
 Content = TypeVar("Content")
 Draw = Callable[[int], int]
-"""A function that draws a random number from 0 to `n - 1` for an argument `n`."""
 
 IN_TRANSIT = "in transit"
 """The holder of a batch between its producer and its reader."""
@@ -31,8 +30,6 @@ KEPT = "kept in its partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The subpartition from which a batch is read."""
-
     partition: ResultPartitionId
     subpartition: int
 
@@ -47,7 +44,6 @@ class _Entry(Generic[Content]):
 
 
 def checkpoint_holder(attempt: ExecutionAttemptId, checkpoint_id: int) -> str:
-    """Return the holder of the in-flight batches of a checkpoint."""
     return f"{attempt} checkpoint {checkpoint_id}"
 
 
@@ -69,7 +65,6 @@ class BatchHolders(Generic[Content]):
         address: Address | None = None,
         holder: str = IN_TRANSIT,
     ) -> None:
-        """Add a batch with its first holder."""
         assert batch_id not in self._entries, f"a batch named {batch_id} exists already"
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
@@ -85,7 +80,6 @@ class BatchHolders(Generic[Content]):
         return entry.content
 
     def content(self, batch_id: BatchId) -> Content:
-        """Return the content of a batch that the caller holds. Raises `UnknownBatchError` if the batch was released."""
         return self._entry(batch_id).content
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
@@ -136,7 +130,6 @@ class BatchHolders(Generic[Content]):
         return [(entry.address, entry.content) for entry in self._entries.values()]
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
-        """The holders of each batch, for messages and tests."""
         return {batch_id: frozenset(entry.holders) for batch_id, entry in self._entries.items()}
 
     def _entry(self, batch_id: BatchId) -> _Entry[Content]:
@@ -176,7 +169,6 @@ class OutputRoutes:
         }
 
     def receivers(self, output: ResultPartitionDescriptor) -> range:
-        """Return the subpartitions that receive the whole next batch of an output."""
         return self._selectors[output.output]()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
@@ -184,19 +176,19 @@ class OutputRoutes:
 
 
 def is_split(output: ResultPartitionDescriptor) -> bool:
-    """True if the rows of each batch are divided among the subpartitions, by key group."""
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
 def is_read_once(output: ResultPartitionDescriptor) -> bool:
-    """True if exactly one stage reads each batch, and does not change it. (Keyed batches may become state.)"""
+    """Return True if exactly one stage reads each batch, unchanged. Keyed batches may become state, so they do
+    not count.
+    """
     goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1
     is_keyed = output.ship_strategy is ShipStrategy.HASH
     return goes_to_one and not is_keyed and output.partition_type is not ResultPartitionType.BLOCKING
 
 
 def first_holder(output: ResultPartitionDescriptor) -> str:
-    """Return the holder of a batch of this output before the batch is read."""
     return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
 
 

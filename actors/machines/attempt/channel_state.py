@@ -41,8 +41,6 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects the in-flight batches of the pending checkpoints."""
-
     __slots__ = ("_book", "_descriptor")
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook) -> None:
@@ -50,7 +48,6 @@ class ChannelStateWriter:
         self._book = book
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """Start to collect the in-flight batches of a checkpoint, which is acknowledged together with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
@@ -63,7 +60,6 @@ class ChannelStateWriter:
         return self._hold(checkpoint_id, overtaken, [entry.batch for entry in entries])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Complete the inputs, because the barriers of all channels have arrived."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -71,7 +67,6 @@ class ChannelStateWriter:
         return self._write(checkpoint_id, overtaken)
 
     def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
-        """Add the batches that the barrier has overtaken in the outputs, and complete the outputs."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -83,7 +78,6 @@ class ChannelStateWriter:
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
-        """Add the written batches to the state of the checkpoint, and release the batches."""
         overtaken = checkpoint.overtaken
         assert overtaken is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
         overtaken.written = channel_state(self._descriptor, parts, folders)
@@ -91,7 +85,6 @@ class ChannelStateWriter:
         return self.release(checkpoint)
 
     def release(self, checkpoint: Checkpoint | None) -> list[TaskEffect]:
-        """Release the batches that are held for a checkpoint."""
         if checkpoint is None or checkpoint.overtaken is None or not checkpoint.overtaken.is_held:
             return []
         checkpoint.overtaken.is_held = False
@@ -178,7 +171,6 @@ def channel_state(
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """Return the channel state to read, the gates first."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
     outputs = [handle for state in states for handle in state.result_subpartitions]
@@ -219,7 +211,6 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """Return the recovered batches of the inputs. A folder shared by several subtasks may have no rows for this one."""
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

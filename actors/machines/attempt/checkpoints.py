@@ -3,7 +3,7 @@
 A checkpoint that was aborted before its barrier arrived is remembered and skipped, as in Flink's
 SubtaskCheckpointCoordinatorImpl. An unaligned snapshot has two parts, the state of the chain and the in-flight batches,
 and is acknowledged when both are durable. An abort undoes nothing: staged files stay pending and are published with the
-next checkpoint, and written state is written again, because later checkpoints refer only to complete ones.
+next checkpoint, and written state is written again, because later checkpoints refer only to complete checkpoints.
 """
 
 from __future__ import annotations
@@ -124,7 +124,6 @@ class Checkpoint:
 
     @property
     def is_durable(self) -> bool:
-        """True if every part of the checkpoint's state is durable."""
         return self.written is not None and (self.overtaken is None or self.overtaken.written is not None)
 
     @property
@@ -134,7 +133,7 @@ class Checkpoint:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BackgroundJob:
-    """A unit of background work for a checkpoint. Its `command` is sent when the job is first in the queue."""
+    """A unit of background work for a checkpoint. Its `command` is sent when the unit is first in the queue."""
 
     command: CheckpointCommand
     checkpoint: Checkpoint | None = None
@@ -165,7 +164,6 @@ class BackgroundWork:
         return self._begin()
 
     def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
-        """Return the current job if it waits for the response to a command of this type for this checkpoint."""
         job = self._jobs[0] if self._jobs else None
         if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
             return None
@@ -212,16 +210,13 @@ class CheckpointBook:
 
     @property
     def under_way(self) -> tuple[int, ...]:
-        """The checkpoints that are neither acknowledged nor aborted."""
         return tuple(each.checkpoint_id for each in self if each.is_under_way)
 
     @property
     def has_output(self) -> bool:
-        """True if some staged output is not committed."""
         return bool(self._staged) or any(each.has_output for each in self)
 
     def begin(self, checkpoint: Checkpoint) -> SnapshotDecision:
-        """Decide whether to take the snapshot of a checkpoint whose barrier has arrived."""
         checkpoint_id = checkpoint.checkpoint_id
         if checkpoint_id <= self._last_begun:
             return SnapshotDecision.STALE
@@ -239,12 +234,11 @@ class CheckpointBook:
         return record if record is not None and record.is_under_way else None
 
     def stage(self, staged: tuple[StagedOutput, ...]) -> None:
-        """Add output that a stage has staged. It belongs to the checkpoint whose barrier is next."""
+        """Add output that a stage has staged. It belongs to the checkpoint whose barrier is sent next."""
         self._staged += staged
         self._rows_staged += sum(each.rows for each in staged if each.names)
 
     def on_barrier_sent(self, checkpoint: Checkpoint) -> None:
-        """Assign the staged output to the checkpoint whose barrier is sent."""
         checkpoint.staged, self._staged = self._staged, ()
         checkpoint.rows_staged, self._rows_staged = self._rows_staged, 0
         checkpoint.has_output = bool(checkpoint.staged)
@@ -285,21 +279,19 @@ class CheckpointBook:
         return [acknowledgement]
 
     def on_prepared(self, checkpoint: Checkpoint, prepared: CommitPrepared) -> None:
-        """Record the prepared output of a checkpoint."""
         checkpoint.is_open = False
         checkpoint.rows_staged += prepared.rows_staged
         checkpoint.has_output = checkpoint.has_output or bool(prepared.sinks)
         checkpoint.move(P.PREPARED)
 
     def take_completed(self, checkpoint_id: int) -> bool:
-        """Return whether this completed checkpoint, or an earlier one, awaits its commit: `True` only once for each."""
+        """Return `True` once if this completed checkpoint, or an earlier one, awaits its commit."""
         waiting = [each for each in self._up_to(checkpoint_id) if each.awaits_commit]
         for checkpoint in waiting:
             checkpoint.awaits_commit = False
         return bool(waiting)
 
     def commit(self, checkpoint_id: int) -> int:
-        """Record that the output up to this checkpoint is published. Returns the number of its rows."""
         published = 0
         for record in self._up_to(checkpoint_id):
             published += record.rows_staged
@@ -311,11 +303,9 @@ class CheckpointBook:
         return published
 
     def end(self) -> list[AcknowledgeCheckpoint]:
-        """Abort all pending checkpoints, because the attempt has ended."""
         return [late for checkpoint_id in self.under_way for late in self.abort(checkpoint_id)]
 
     def acknowledgement(self, checkpoint: Checkpoint) -> AcknowledgeCheckpoint:
-        """Return the acknowledgement with the durable parts of the state."""
         operators = checkpoint.states
         size_bytes = incremental_bytes = persisted_bytes = 0
         if (chain := checkpoint.written) is not None:
@@ -345,7 +335,6 @@ class CheckpointBook:
         )
 
     def check(self) -> None:
-        """Assert the invariants: checkpoints after the last begun one are aborted, and committed ones removed."""
         assert all(each.phase is P.ABORTED for each in self if each.checkpoint_id > self._last_begun)
         assert not any(each.phase is P.COMMITTED for each in self)
 

@@ -32,10 +32,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 INTERVAL_MS = 30_000
 TIMEOUT_MS = 180_000
-"""The default cancellation timeout, as in Flink, if the cluster configures none."""
+"""The default cancellation timeout in ms, as in Flink, if the cluster configures none."""
 
 S = ExecutionState
-# These are read several times in every turn of a Task, and looking up an Enum member is slow.
+# Constants, because they are read several times in every turn of a Task and looking up an Enum member is slow.
 _RUNNING = S.RUNNING
 
 
@@ -79,7 +79,6 @@ class AttemptState:
 
     @property
     def ending(self) -> ExecutionState | None:
-        """The terminal state that the attempt approaches while its chain closes."""
         return None if self._end is None else self._end.state
 
     @property
@@ -118,7 +117,7 @@ class AttemptState:
         return self.cancellation.on_due(self._now)
 
     def on_monotony_violated(self, vertex: str, violated: MonotonyViolated | None) -> list[TaskEffect]:
-        """Log that event times which should ascend have gone back, or fail the attempt, as the job specifies."""
+        """Log that event times which should ascend have gone backwards, or fail the attempt, as the job specifies."""
         if violated is None:
             return []
         text = f"{vertex}: {violated}"
@@ -146,7 +145,6 @@ class AttemptState:
                 assert_never(producer.state)
 
     def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
-        """Report the terminal state, with the accumulators, because the attempt has stopped all its work."""
         assert self._end is not None, "the chain has closed without being asked to"
         if closed.failure is not None and not self._has_final_end:
             self._end = _End(state=S.FAILED, failure=closed.failure)
@@ -156,7 +154,8 @@ class AttemptState:
     def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
         """End the attempt, because its bridge has died. If the attempt was closing anyway, the chain counts as closed.
 
-        An attempt that should retain its results fails, because results that the bridge had not handed over are lost.
+        An attempt that should retain its results fails, because results that the bridge had not yet transferred are
+        lost.
         """
         if self._end is None or (keeps_results and self.is_finishing):
             self._end = _End(state=S.FAILED, failure=failure)
@@ -209,14 +208,12 @@ class TaskCancellation:
             self.timeout_ms = job.timeout_ms
 
     def start_watchdog(self, now: int) -> list[TaskEffect]:
-        """Start the timer of the watchdog, unless it is running."""
         if self._begun_ms is not None:
             return []
         self._begun_ms = now
         return [self._timer(now, now)]
 
     def on_due(self, now: int) -> list[TaskEffect]:
-        """Cancel again, or report the fatal error, because the attempt has not ended."""
         assert self._begun_ms is not None, "no cancellation has begun"
         if self.timeout_ms and now - self._begun_ms >= self.timeout_ms:
             fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())

@@ -62,7 +62,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
 COALESCED_BYTES = 16 * 1024**2
-"""The size up to which waiting batches are processed by one stage, and so by one Spark job."""
+"""The size in bytes up to which waiting batches are processed by one stage, and so by one Spark job."""
 COALESCED_BATCHES = 32
 """The maximum number of batches in one stage, because Spark plans their union."""
 
@@ -93,8 +93,6 @@ class WatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedEvent:
-    """An event that the task forwards without a stage."""
-
     event: WatermarkStatus | LatencyMarker
 
 
@@ -140,8 +138,6 @@ InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
 
 
 class TaskInputs:
-    """The inputs of one attempt. `consumer` is its Task."""
-
     __slots__ = (
         "_broadcast_variables",
         "_channel_state",
@@ -180,7 +176,7 @@ class TaskInputs:
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()
-        # Elements of checkpoints need no room for a stage; all other elements wait for it.
+        # Elements of checkpoints do not wait for room for a stage; all other elements do.
         self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -199,7 +195,6 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element needs no free output buffers: a checkpoint action, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
@@ -220,16 +215,13 @@ class TaskInputs:
         return self.gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
-        """Request every subpartition. The recovered batches are read first."""
         self._recovered.extend(recovered)
         return self._effects(self.gate.request_partitions())
 
     def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
-        """Apply the buffers that the TaskManager has redistributed."""
         return self._effects(self.gate.resize(buffers.floating))
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
-        """Fail the channels whose requests were still unanswered when the TaskManager ended."""
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
@@ -246,7 +238,6 @@ class TaskInputs:
         self._is_mini_batch_due = self.gate.waiting_batches > 0
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
-        """Handle a producer's message that carries no element, or a request that is due again."""
         match event:
             case BacklogAnnouncement():
                 return self._effects(self.gate.on_backlog(event))
@@ -263,16 +254,13 @@ class TaskInputs:
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int) -> None:
-        """End the alignment of the checkpoint, so that its barriers overtake data."""
         self._perform(self.barriers.time_out(checkpoint_id))
 
     def drain_in_flight(self) -> tuple[InputInFlight, ...]:
-        """Remove and return the batches that the first barrier of an unaligned checkpoint has overtaken."""
         in_flight, self._in_flight = self._in_flight, ()
         return in_flight
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        """Return the next element, or `None`. With `only_priority`, return only an element that needs no room."""
         element = self._next(now, only_priority=only_priority)
         match element:
             case BatchArrived(gate=gate) if self._coalesces and gate not in self._broadcast_variables:
@@ -309,7 +297,6 @@ class TaskInputs:
     def _poll(
         self, now: int, *, only_priority: bool = False
     ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """Return the next element, or an event with its channel. Returns `None` if there is nothing to read."""
         while not self._checkpoint_elements:
             if only_priority and not self.gate.has_priority:
                 return None

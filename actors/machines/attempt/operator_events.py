@@ -47,7 +47,7 @@ class OperatorEventDispatcher:
         self._timers = timers
         self._waiting: list[bytes] = []
         self._results: dict[str, AggregateResult] = {}
-        # The checkpoint whose barrier was sent last.
+        # The last checkpoint whose barrier was sent.
         self._checkpoint_id = descriptor.restored_checkpoint_id or 0
         self._is_ended = False
 
@@ -56,7 +56,6 @@ class OperatorEventDispatcher:
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        """Queue the events or results that the JobMaster has sent for the function."""
         match message:
             case OperatorEvents(events=events):
                 if not self._is_ended:
@@ -65,7 +64,6 @@ class OperatorEventDispatcher:
                 self._results.update({result.name: result for result in results})
 
     def handle(self, now: int) -> list[TaskEffect]:
-        """Begin a stage that handles the waiting events, if there are any."""
         if not self._waiting:
             return []
         events, self._waiting = tuple(self._waiting), []
@@ -80,14 +78,12 @@ class OperatorEventDispatcher:
         return self._stages.begin(Stage(command=handling))
 
     def drain_results(self) -> tuple[AggregateResult, ...]:
-        """Remove and return the results of global aggregates that have changed since the last stage."""
         if not self._results:
             return ()
         results, self._results = tuple(self._results.values()), {}
         return results
 
     def on_stage_ended(self, stage: Stage) -> list[TaskEffect]:
-        """Forward the events that the functions of a stage have sent."""
         sends: list[TaskEffect] = [
             Tell(
                 to=Role.JOB_MASTER,
@@ -100,6 +96,5 @@ class OperatorEventDispatcher:
         return sends
 
     def end(self) -> None:
-        """Drop all events, because after the end of data the function emits nothing more."""
         self._waiting.clear()
         self._is_ended = True

@@ -44,7 +44,7 @@ class TaskOutputs:
             for number, descriptor in enumerate(descriptors)
         }
         self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
-        # The last barrier, and the outputs and subpartitions in which it waits and may time out.
+        # The id of the last barrier, and the outputs and subpartitions in which it waits and may time out.
         self._barrier_id = -1
         self._holding_barrier: dict[tuple[int, int], None] = {}
 
@@ -57,7 +57,6 @@ class TaskOutputs:
         return any(partition.is_blocking for partition in self._by_output.values())
 
     def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
-        """Hand the outputs that outlive the finished attempt over to the TaskManager."""
         if not self.keeps_results:
             return []
         finished = tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
@@ -65,12 +64,10 @@ class TaskOutputs:
 
     @property
     def holds_barrier(self) -> bool:
-        """True if a barrier that may time out waits for the batches before it."""
         return bool(self._holding_barrier)
 
     @property
     def is_back_pressured(self) -> bool:
-        """True if an output has no buffer for another batch, because a consumer is slower than this task."""
         # This is checked with every event, and most tasks have one output.
         for partition in self._by_output.values():  # noqa: SIM110
             if not partition.is_available:
@@ -79,11 +76,9 @@ class TaskOutputs:
 
     @property
     def have_credit(self) -> bool:
-        """True if every output has a consumer with room for another batch."""
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """Serve a consumer that requests a subpartition, gives credit or cancels its request."""
         output = self._output_of.get(event.partition_id)
         if output is None:
             return [_not_here(event)]
@@ -104,11 +99,10 @@ class TaskOutputs:
 
     @property
     def buffers_in_use(self) -> int:
-        """The number of batches that have not been sent."""
         return sum(partition.queued_batches for partition in self._by_output.values())
 
     def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
-        """Return an error if a batch is for an output or a subpartition that does not exist: its rows would be lost."""
+        """Return an error if a batch is for a missing output or subpartition: its rows would be lost."""
         for each in outputs:
             partition = self._by_output.get(each.output)
             number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)
@@ -124,11 +118,9 @@ class TaskOutputs:
         return _effects(self._by_output[output].add_batch(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
-        """Send an event to every consumer, after all batches."""
         return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:
-        """Send an event to one consumer of every output, round-robin."""
         return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:

@@ -49,7 +49,6 @@ LIMIT_MAX = 128 * 1024**2
 
 
 def cost_of(split: SourceSplit) -> int | None:
-    """Return the cost of a split, or `None` if the split is read as a batch of its own."""
     size_bytes = size_of(split)
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
@@ -59,8 +58,9 @@ class ReadLimit:
 
     Like Spark's ReadLimit, but adapted at run time, as Flink's BufferDebloater sizes buffers: a batch contains the
     waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier after the batch waits
-    no longer. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each
-    file is opened. A split without a size is read as a batch of its own, as is a split that costs more than the limit.
+    no longer than that. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES`
+    because each file is opened. A split without a size is read as a batch of its own, as is a split that costs more
+    than the limit.
 
     The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises the
     limit to the cost that its stage would have read in this time, at most `GROWTH` times the old limit. A batch, full
@@ -97,7 +97,6 @@ class ReadLimit:
         return count
 
     def learn(self, cost: int, duration_ms: int) -> None:
-        """Adapt the limit to the duration of a stage that has read splits of this cost."""
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
         if cost <= SMALL and not is_cold:
@@ -117,13 +116,12 @@ class ReadLimit:
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """The minimum number of splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
 MAX_PAUSE_MS = 500
-"""The longest pause of a source with few splits. Otherwise a pause is as long as a stage, which can take many seconds.
+"""The longest pause in ms of a source with few splits. Otherwise a pause is as long as a stage, which can take many
+seconds.
 """
 _STATE = "SourceReaderState"
-"""The name of the state in Flink's SourceOperator."""
 
 SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | AlignWatermark | WatermarkReportDue
-"""Messages that only the Task of a source handles."""
 
 
 class SplitReader:
@@ -137,7 +135,7 @@ class SplitReader:
     __slots__ = ("_ahead", "_empty_state", "_has_all", "_requested", "_typical_cost", "_unread", "limit", "operator_id")
 
     def __init__(self, operator_id: OperatorId, ahead: int) -> None:
-        """`ahead` is the minimum number of splits that are held or requested until there are no more."""
+        """`ahead` is the minimum number of splits that are held or requested while the source has more."""
         self.operator_id = operator_id
         self.limit = ReadLimit()
         self._ahead = ahead
@@ -159,7 +157,6 @@ class SplitReader:
 
     @property
     def batch_limit_bytes(self) -> int | None:
-        """The limit of the next batch in bytes, or `None` if splits are not read together."""
         return None if self._typical_cost is None else self.limit.bytes
 
     @property
@@ -186,7 +183,6 @@ class SplitReader:
         return self._state(self._unread) if self._unread else self._empty_state
 
     def splits_to_request(self) -> int:
-        """Return the number of splits to request now, and count them as requested."""
         if self._has_all:
             return 0
         two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost
@@ -205,11 +201,9 @@ class SplitReader:
             self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
-        """Stop requesting splits, because the enumerator has no more for this reader."""
         self._has_all = True
 
     def next(self) -> tuple[SourceSplit, ...]:
-        """Remove and return the splits of the next batch. Returns an empty tuple if there are no unread splits."""
         count = self.limit.next_batch(unread.split for unread in self._unread)
         return tuple(self._unread.popleft().split for _ in range(count))
 
@@ -246,7 +240,7 @@ class AlignedReading:
         return self._stages.event_time.watermark_ms > self._max_watermark_ms
 
     def start(self) -> list[TaskEffect]:
-        """Report at once, because the group waits for this source."""
+        """Report the watermark at once, because the group waits for this source."""
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
@@ -319,7 +313,6 @@ class SourceReading:
         return [*self._idleness.start(), *self._aligned.start(), *self._start_latency_timer()]
 
     def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
-        """Handle assigned splits, the alignment, and due timers."""
         match event:
             case AddSplits(splits=splits, numbers=numbers):
                 self.reader.add(splits, numbers)
@@ -355,7 +348,6 @@ class SourceReading:
         return self.end_data() if self.reader.is_exhausted else None
 
     def on_read(self, cost: int, duration_ms: int) -> list[TaskEffect]:
-        """Adapt the limit to the duration of a stage that has read splits, and pause."""
         self.reader.limit.learn(cost, duration_ms)
         awake = self._idleness.read()
         if not self._coalesces or not duration_ms:
@@ -376,7 +368,6 @@ class SourceReading:
         return has_to_wait and self.reader.has_few_unread
 
     def end_data(self) -> list[TaskEffect]:
-        """Stop reading, and send the end of event time and the end of data, once."""
         if self.end_of_data:
             return []
         self.end_of_data = True
@@ -406,8 +397,8 @@ class WatermarksWithIdleness:
     A task that reads nothing for its timeout must not hold its consumers back. Either it becomes idle (Flink's
     WatermarksWithIdleness), or, with a quiet period, its event time advances with the clock from the watermark of the
     last rows. `watermarks` decides what each partition of a source contributes. One timer runs while the task is
-    active; if something was read meanwhile, it is started again for the remaining time. An idle task has no timer and
-    becomes active with the next rows.
+    active; if rows were read meanwhile, the timer is started again for the remaining time. An idle task has no timer
+    and becomes active with the next rows.
     """
 
     __slots__ = ("_event_time", "_first_check_ms", "_is_ended", "_stages", "is_idle")
@@ -429,7 +420,7 @@ class WatermarksWithIdleness:
         return self._start_timer()
 
     def read(self) -> list[TaskEffect]:
-        """Record that something was read. An idle task reports itself active before it sends the rows."""
+        """Record that rows were read. An idle task reports itself active before it sends the rows."""
         if self._event_time.makes_watermarks:
             self._event_time.generator.on_read(self._event_time.silence_clock_ms)
         if not self.is_idle:

@@ -44,7 +44,7 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 STAGES_IN_FLIGHT = 2
-"""With two stages, Spark plans one while it runs the other. A third would only need more memory."""
+"""With two stages, Spark plans one stage while it runs the other. A third would only need more memory."""
 
 Follower = Event | SilenceChecked
 
@@ -58,8 +58,8 @@ class Stage:
     snapshot of `checkpoint`. `watermark_ms` is the watermark of the inputs at that snapshot. `fired_ms` is set if
     windows and timers up to this watermark fire with the checkpoint; it is sent to the outputs before the barrier.
 
-    Set when the stage ends: `violated` tells that event time went backwards in the rows (None: it did not). `overtaken`
-    are the batches that the barrier has overtaken, and `watermark` is the watermark state of the task at the barrier.
+    Set when the stage ends: `violated` if event time went backwards in the rows (otherwise None), `overtaken` with the
+    batches that the barrier has overtaken, and `watermark` with the watermark state of the task at the barrier.
     """
 
     command: StageCommand
@@ -107,7 +107,6 @@ class StageLine:
 
     @property
     def stages(self) -> list[Stage]:
-        """The stages in flight, the oldest first."""
         return [each for each in self._line if isinstance(each, Stage)]
 
     @property
@@ -125,11 +124,12 @@ class StageLine:
         self._line.append(stage)
 
     def add_follower(self, follower: Follower) -> None:
-        """Append an event. `released` returns it when all stages before it have ended."""
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
-        """Return the commands that may begin: any of the first stage, and of later stages those without state."""
+        """Return the commands that may begin: any command of the first stage, and commands without state of later
+        stages.
+        """
         commands: list[StageCommand] = []
         for place, stage in enumerate(islice(self.stages, self.limit) if self.in_flight else ()):
             sees_no_state = isinstance(stage.next, ReadSplits | ProcessBatch)
@@ -151,7 +151,6 @@ class StageLine:
         return True
 
     def pop_ended(self) -> Stage | None:
-        """Remove and return the first stage in the queue, if it has ended."""
         first = self._line[0] if self._line else None
         if not isinstance(first, Stage) or not first.has_ended:
             return None
@@ -160,7 +159,6 @@ class StageLine:
         return first
 
     def released(self) -> list[Follower]:
-        """Remove and return the followers that no stage precedes, in order."""
         followers: list[Follower] = []
         while self._line and not isinstance(first := self._line[0], Stage):
             followers.append(first)
@@ -172,7 +170,6 @@ class StageLine:
         self.in_flight = 0
 
     def check(self) -> None:
-        """Assert the invariants: stage numbers ascend, and stages after the first only move rows."""
         stages = self.stages
         numbers = [stage.command.stage for stage in stages]
         assert len(stages) == self.in_flight
@@ -198,16 +195,13 @@ class Stages:
 
     @property
     def has_room(self) -> bool:
-        """True if another stage may begin: the limit is not reached, and consumers keep up."""
         return self.line.has_room and not self.outputs.is_back_pressured
 
     @property
     def is_reading(self) -> bool:
-        """True if a stage in flight reads splits or a batch."""
         return any(stage.reads_rows for stage in self.line.stages)
 
     def on_tick(self, now: int) -> None:
-        """Account for the time since the last event, and set the time of the current event."""
         self.meter.on_tick(now)
         self.event_time.on_tick(now)
 
@@ -225,21 +219,17 @@ class Stages:
         self.event_time.is_paused = self.event_time.makes_watermarks and is_idle and has_input()
 
     def begin(self, stage: Stage) -> list[TaskEffect]:
-        """Add a stage, and begin it unless it has to wait for an earlier stage."""
         self.line.add(stage, self.meter.now_ms)
         return self.begin_work()
 
     def begin_work(self) -> list[TaskEffect]:
-        """Begin all work that does not wait for an earlier stage."""
         return [Tell(to=Role.BRIDGE, message=command) for command in self.line.begin_work(self.meter.now_ms)]
 
     def emit_after(self, follower: Follower) -> list[TaskEffect]:
-        """Send an event after all stages in flight."""
         self.line.add_follower(follower)
         return self._send_released()
 
     def recover(self, outputs: Iterable[StageOutput], input_watermark_ms: int) -> list[TaskEffect]:
-        """Send the batches that were in flight when the checkpoint was taken, and then the watermark."""
         effects = [effect for output in outputs for effect in self.outputs.add(output.output, output.batch)]
         makes_watermarks = self.event_time.makes_watermarks
         watermark_ms = self.event_time.watermark_ms if makes_watermarks else input_watermark_ms
@@ -248,7 +238,6 @@ class Stages:
         return effects
 
     def finish(self, stage: Stage, now: int) -> list[TaskEffect]:
-        """Send the batches and events of the oldest stage, which has ended."""
         result = stage.result
         self.meter.count(result, stage.batches_read)
         # A stage that moved no rows has no accumulators, so the previous values still hold.
@@ -268,7 +257,6 @@ class Stages:
         return effects + self._send_released()
 
     def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
-        """Report the counters to the JobMaster, with the current queue lengths of inputs and outputs."""
         self.meter.input_queue_length = input_queue_length
         self.meter.files_unread = files_unread
         self.meter.output_queue_length = self.outputs.buffers_in_use
@@ -313,7 +301,7 @@ HISTORY_SIZE = 128
 
 
 class LatencyStats:
-    """Latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
+    """The latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
 
     A marker waits for the stages and batches before it, but not for other channels. So its latency is about the latency
     of the rows that were read when the marker was sent, without the time that rows spend in state.
@@ -326,7 +314,6 @@ class LatencyStats:
         self._statistics: dict[tuple[str, int], LatencyStatistics] = {}
 
     def report_latency(self, marker: LatencyMarker, now: int) -> None:
-        """Add the latency of a marker that has arrived."""
         source = marker.operator_id, marker.subtask
         self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))
         self._statistics.pop(source, None)
@@ -362,7 +349,7 @@ class Activity(Enum):
     IDLE = "idle"
 
 
-# The members are read for every event, and looking up an Enum member is slow.
+# Constants, because the members are read for every event and looking up an Enum member is slow.
 _BUSY = Activity.BUSY
 _IDLE = Activity.IDLE
 
@@ -419,7 +406,6 @@ class TaskMeter:
             self._activity, self.activity_since_ms = activity, self._counted_to_ms
 
     def on_tick(self, now: int) -> None:
-        """Add the time since the last event to the current `activity`."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
             return  # Several events may have the same millisecond.
@@ -434,7 +420,6 @@ class TaskMeter:
                 pass
 
     def count(self, result: StageResult, batches_in: int) -> None:
-        """Count the result of a stage that has read `batches_in` batches."""
         self._rows_in += result.rows_in
         self._rows_out += result.rows_out
         self._batches_in += batches_in
@@ -446,7 +431,7 @@ class TaskMeter:
             self._rows_published += 0 if staged.names else staged.rows
 
     def count_prepared(self, rows_out: int, rows_staged: int) -> None:
-        """Count rows that left the chain for a snapshot, after its stage. Sinks have staged `rows_staged` of them."""
+        """Count rows that left the chain with a snapshot, after its stage. Sinks have staged `rows_staged` of them."""
         self._rows_out += rows_out
         self._rows_written += rows_staged
 

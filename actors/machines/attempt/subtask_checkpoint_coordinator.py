@@ -1,10 +1,10 @@
 """A subtask's part in checkpoints: begins, writes, acknowledges, declines, aborts and commits them.
 
 The inputs, or the trigger of a source, decide when a snapshot is due. A stage notes the state of the chain, and the
-barrier is sent after it. Then, in the background and in the order of the barriers, the staged output is prepared for
-the commit; from then on it is part of all later snapshots, even if this checkpoint is aborted. The state is written
-unless the checkpoint was aborted meanwhile. If the sinks have staged nothing since the last commit, nothing is prepared
-and the snapshot contains no output. Follows Flink's class of the same name.
+barrier is sent after this stage. Then, in the background and in the order of the barriers, the staged output is
+prepared for the commit; from then on it is part of all later snapshots, even if this checkpoint is aborted. The state
+is written unless the checkpoint was aborted meanwhile. If the sinks have staged nothing since the last commit, nothing
+is prepared and the snapshot contains no output. Follows Flink's class of the same name.
 """
 
 from __future__ import annotations
@@ -116,7 +116,6 @@ class SubtaskCheckpointCoordinator:
         return drained + self._begin(barrier, now, now)
 
     def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
-        """Carry out an action of the barrier handler."""
         match element:
             case CheckpointBarrier():
                 return self._begin(element, self._inputs.barriers.alignment_start_ms, now)
@@ -128,7 +127,7 @@ class SubtaskCheckpointCoordinator:
                     checkpoint.on_aligned(now, self._inputs.processed_bytes)
                 return self._channel_state.finish_inputs(checkpoint_id)
             case StopPersisting(checkpoint_id=checkpoint_id):
-                # Either a newer checkpoint was aborted, or this one, which is then recorded already.
+                # Either a newer checkpoint was aborted, or this checkpoint, whose abort is then recorded already.
                 is_known = self._book.get(checkpoint_id) is None
                 return [] if is_known else self._give_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
             case StartTimer():
@@ -137,7 +136,6 @@ class SubtaskCheckpointCoordinator:
                 assert_never(element)
 
     def on_barrier_sent(self, stage: Stage, sync_ms: int, now: int) -> list[TaskEffect]:
-        """Continue the checkpoint in the background, after the stage of the snapshot and its barrier."""
         barrier, checkpoint = stage.barrier, stage.checkpoint
         assert barrier is not None, "the stage of a snapshot has no barrier"
         assert stage.watermark is not None, "the stage of a snapshot has no watermark"
@@ -166,7 +164,6 @@ class SubtaskCheckpointCoordinator:
         return self._channel_state.finish_outputs(checkpoint_id, ())
 
     def on_timeout(self, checkpoint_id: int) -> list[TaskEffect]:
-        """End the alignment of a checkpoint, at the inputs and in the outputs."""
         self._inputs.time_out(checkpoint_id)
         effects, overtaken = self._stages.outputs.time_out(checkpoint_id)
         if self._waiting != checkpoint_id:
@@ -250,7 +247,6 @@ class SubtaskCheckpointCoordinator:
                 return []
 
     def _on_prepared(self, prepared: CommitPrepared) -> list[TaskEffect]:
-        """Write the state, or discard it if the checkpoint was aborted."""
         checkpoint_id, background = prepared.checkpoint_id, self._book.background
         job = background.awaiting(PrepareCommit, checkpoint_id)
         if job is None or job.checkpoint is None:
@@ -268,7 +264,6 @@ class SubtaskCheckpointCoordinator:
         return background.end_job()
 
     def on_written(self, written: SnapshotWritten) -> list[TaskEffect]:
-        """Acknowledge the snapshot, unless its channel state is still being written."""
         background = self._book.background
         job = background.awaiting(WriteSnapshot, written.checkpoint_id)
         if job is None or job.checkpoint is None or job.begun_ms is None:
@@ -295,7 +290,8 @@ class SubtaskCheckpointCoordinator:
         following: list[TaskEffect] = []
         match command:
             case HoldBatches(checkpoint_id=checkpoint_id):
-                # The reader of a batch was faster than the command. As in Flink, nothing had been written yet.
+                # The batch was read and released before the command arrived. As in Flink, nothing had been written
+                # yet.
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
                 checkpoint = self._book.get(checkpoint_id)
             case WriteSnapshot(checkpoint_id=checkpoint_id) | WriteChannelState(checkpoint_id=checkpoint_id):
@@ -309,7 +305,7 @@ class SubtaskCheckpointCoordinator:
         released = self._channel_state.release(checkpoint)
         if checkpoint is None or not checkpoint.is_under_way or background.is_stopped:
             return [*released, Ignore(reason=f"checkpoint {checkpoint_id} was aborted"), *following]
-        # The decline is sent first: otherwise the coordinator would mistake the durable part for the whole state.
+        # The decline is sent first: otherwise the coordinator would mistake the durable part for the complete state.
         declined, late = self.decline(checkpoint_id, reason, failed.cause), self._book.abort(checkpoint_id)
         return [*released, declined, *_acknowledged(late), *following]
 
@@ -322,7 +318,6 @@ class SubtaskCheckpointCoordinator:
         return self._book.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
 
     def on_committed(self, committed: CheckpointCommitted) -> list[TaskEffect]:
-        """Record published output, in any state of the attempt."""
         self._stages.meter.count_published(self._book.commit(committed.checkpoint_id))
         if self._book.background.awaiting(CommitCheckpoint, committed.checkpoint_id) is None:
             return [_not_awaited(committed)]
@@ -337,7 +332,7 @@ class SubtaskCheckpointCoordinator:
         """Acknowledge the durable parts of snapshots after an attempt that has failed or was cancelled.
 
         They are sent after the end of the attempt, which aborts its checkpoints. If they were sent earlier, the
-        coordinator would mistake a part for the whole state. The coordinator deletes them.
+        coordinator would mistake a part for the complete state. The coordinator deletes them.
         """
         return _acknowledged(self._book.end())
 
@@ -347,7 +342,6 @@ class SubtaskCheckpointCoordinator:
     def decline(
         self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
     ) -> TaskEffect:
-        """Decline a checkpoint at its coordinator, through the JobMaster."""
         job_id, attempt = self._descriptor.job_id, self._descriptor.attempt
         declined = DeclineCheckpoint(
             job_id=job_id, attempt=attempt, checkpoint_id=checkpoint_id, reason=reason, cause=cause

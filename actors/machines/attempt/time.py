@@ -20,7 +20,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, 
 from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
 
 HELD_BACK_AFTER_MS = 10_000
-"""A source or partition that is idle for this long is reported as holding event time back."""
+"""The time in ms after which an idle source or partition is reported as holding event time back."""
 
 
 def uses_event_time(vertex: JobVertex) -> bool:
@@ -69,7 +69,6 @@ class TaskEventTime:
 
     @property
     def watermark_ms(self) -> int:
-        """The last watermark that the task has generated, or `WATERMARK_MIN` before the first."""
         return WATERMARK_MIN if self._generator is None else self._generator.said_ms
 
     @property
@@ -81,7 +80,6 @@ class TaskEventTime:
         return self._now_ms - self._paused_ms
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the current event."""
         if self.is_paused:
             self._paused_ms += now - self._now_ms
         self._now_ms = now
@@ -98,7 +96,6 @@ class TaskEventTime:
         return self._generator.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
 
     def emit(self) -> Watermark | None:
-        """Return the watermark after a stage that has read rows."""
         return None if self._generator is None else self._generator.emit()
 
     def on_follower(self, follower: Event | SilenceChecked) -> Event | None:
@@ -111,7 +108,6 @@ class TaskEventTime:
 
     @property
     def held_back_by(self) -> EventTimeHold | None:
-        """The source or partition for which the watermarks of this task wait."""
         if self._generator is None or not self._has_event_time or self._generator.said_ms == WATERMARK_MAX:
             return None
         hold = self._generator.held_back_by(self.silence_clock_ms)
@@ -127,7 +123,6 @@ class TaskEventTime:
 
     @property
     def long_held_back_by(self) -> EventTimeHold | None:
-        """The value of `held_back_by` once it has lasted long enough to be reported."""
         hold = self.held_back_by
         return hold if hold is not None and self._now_ms - hold.since_ms >= HELD_BACK_AFTER_MS else None
 
@@ -147,7 +142,6 @@ class ProcessingTimers:
         self.is_due = False
 
     def time_of_stage(self, now: int) -> int:
-        """Return the processing time of a stage that begins `now`, or 0 if no operator uses processing time."""
         return now if self._uses_processing_time else 0
 
     def on_restored(self) -> None:
@@ -155,7 +149,6 @@ class ProcessingTimers:
         self.is_due = self._uses_processing_time
 
     def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
-        """Record the earliest timer that the engine has reported."""
         before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
         self.on_due(now)
         if self._next_ms is None or self._next_ms == before or self.is_due:
@@ -170,5 +163,4 @@ class ProcessingTimers:
         self._next_ms, self.is_due = None, False
 
     def end(self) -> None:
-        """Stop firing, because the data has ended (as in Flink)."""
         self._next_ms, self.is_due, self._is_ended = None, False, True

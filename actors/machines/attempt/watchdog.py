@@ -47,7 +47,6 @@ class StageWatchdog:
         return tuple(sorted(stages, key=lambda stage: stage.since_ms))
 
     def stalled(self, stages: Sequence[StageProgress], now: int) -> SerializedThrowable | None:
-        """Return the failure of the attempt if an observed stage has made no progress for too long."""
         if self._timeout_ms is None:
             return None
         for stage in stages:

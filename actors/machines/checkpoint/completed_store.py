@@ -136,7 +136,6 @@ class CompletedCheckpointStore:
             assert self.registry.references(state_id) == references, state_id
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Retain the checkpoint and return the checkpoints that it subsumes."""
         assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} has completed already"
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
@@ -147,7 +146,6 @@ class CompletedCheckpointStore:
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
-        """Empty the store of a job that has ended with `status`. Returns the checkpoints that are not deleted."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
@@ -176,7 +174,6 @@ class CompletedCheckpointStore:
         yield write
 
     def written(self, checkpoint_id: int) -> WriteMetadata:
-        """Record that the write of the metadata has ended, successfully or not. Returns the write."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
@@ -191,7 +188,6 @@ class CompletedCheckpointStore:
     def recover(
         self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
     ) -> Iterator[Dispose]:
-        """Recover the job's earlier checkpoints, oldest first, and the checkpoint from which the job started."""
         self._is_recovered = True
         if adopted is not None:
             self.adopt(adopted)
@@ -202,7 +198,7 @@ class CompletedCheckpointStore:
             yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
 
     def fail_recovery(self, cause: SerializedThrowable) -> None:
-        """Start without checkpoints because the earlier ones cannot be read. All their files are retained."""
+        """Start without checkpoints because the earlier checkpoints cannot be read. All their files are retained."""
         self._is_recovered = True
         self._unreadable = cause
 
@@ -250,7 +246,6 @@ class CompletedCheckpointStore:
     def dispose(
         self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
     ) -> Iterator[Dispose]:
-        """Delete these files when the cleaner has capacity. Does nothing without files."""
         ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
         if ids or paths or handles:
             yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
@@ -347,7 +342,6 @@ class CompletedCheckpointStore:
 
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    """True if the checkpoint belongs to the user, so that it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
 
 
@@ -379,12 +373,10 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """Count the deletion of the whole job, which runs when no other deletion does."""
         assert not self, "another deletion is still running"
         self._under_way += 1
 
     def ended(self) -> Iterator[Dispose]:
-        """Record the end of a deletion and begin the next one."""
         assert self._under_way > 0, "no deletion is running"
         self._under_way -= 1
         yield from self._begin()

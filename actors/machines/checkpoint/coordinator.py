@@ -103,7 +103,7 @@ EventOfCheckpoint = (
     | FinalCheckpointRetryDue
     | StopCheckpointRequest
 )
-"""The events of one checkpoint: if handling an event raises an error, its checkpoint is aborted. After any other error
+"""Events about one checkpoint: if handling an event raises an error, its checkpoint is aborted. After any other error
 the coordinator cannot continue, because its state would differ from the store or from the attempts of the job.
 """
 _GIVEN_UP = frozenset(
@@ -173,7 +173,7 @@ class CheckpointCoordinatorMachine:
             return [*self._handle(event, now), *self._resume_waiting()]
         effects: list[CoordinatorEffect] = []
         try:
-            # Effects before the one that raises belong to changes that were applied.
+            # Effects before the effect that raises belong to changes that were applied.
             for effect in self._handle(event, now):
                 effects.append(effect)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
@@ -381,7 +381,6 @@ class CheckpointCoordinatorMachine:
         yield from self._abort(pending, failure, now, by_task=True)
 
     def _finish(self, pending: PendingCheckpoint, now: int) -> Effects:
-        """Write the metadata if no acknowledgement is missing."""
         if pending.is_fully_acknowledged:
             yield from self._state.completed.write(
                 pending.finalize(now),
@@ -550,7 +549,6 @@ class CheckpointCoordinatorMachine:
             yield CheckpointFailuresExceeded(job_id=self._job_id, cause=cause)
 
     def _discard_unwritten(self, target_location: str | None) -> Effects:
-        """Delete the folder of an aborted checkpoint whose metadata could not be written."""
         yield from self._state.completed.dispose(checkpoints=_folder(target_location))
 
     def _subsume(self, completed_id: int, now: int) -> Effects:
@@ -578,7 +576,7 @@ class CheckpointCoordinatorMachine:
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_retried(self, pending: PendingCheckpoint) -> bool:
-        """True if the checkpoint was to stop attempts that have ended: the stop waits for the new attempts."""
+        """Return True if the checkpoint should stop attempts that have ended: the stop waits for the new attempts."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id
         return is_needed and final.begun != pending.checkpoint_id
@@ -597,7 +595,6 @@ class CheckpointCoordinatorMachine:
         return None if exceeded is None else f"{exceeded}, the last one"
 
     def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
-        """Abort the checkpoint, or the request for it, because handling its event has raised an error."""
         if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
             failure = self._state.tasks.failure_of(
                 event.attempt, CheckpointDeclineReason.EXCEPTION, serialize_error(error)
@@ -631,7 +628,8 @@ class CheckpointCoordinatorMachine:
             case CheckpointsNotRecovered(cause=cause):
                 self._state.completed.fail_recovery(cause)
             case CheckpointLeadershipLost():
-                # Pending checkpoints may or may not complete in the store, so the tasks are notified of neither.
+                # Pending checkpoints may or may not complete in the store, so the tasks are notified of neither
+                # outcome.
                 self._is_fenced = True
                 self._state.pendings.forget_all()
                 self._state.completed.abandon()

@@ -34,8 +34,6 @@ class TasksChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested:
-    """A checkpoint is requested. Its result is reported under the `request_id`, if there is one."""
-
     properties: CheckpointProperties
     is_periodic: bool = False
     request_id: str | None = None
@@ -43,15 +41,11 @@ class TriggerRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointIdDrawn:
-    """The counter has returned the id that `DrawCheckpointId` requested."""
-
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectFailed:
-    """An effect for a pending checkpoint could not be performed."""
-
     checkpoint_id: int
     cause: SerializedThrowable
 
@@ -109,8 +103,6 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job and reply with `MetadataRead`."""
-
     version: int
     path: str
     allow_non_restored_state: bool = False
@@ -118,12 +110,6 @@ class ReadMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispose:
-    """Delete checkpoints and state without references and reply with `Disposed`.
-
-    The store entries (`retained`, by ids) are deleted first, then the checkpoints, then the state, so that no entry or
-    checkpoint ever refers to deleted state.
-    """
-
     retained: tuple[int, ...] = ()
     checkpoints: tuple[str, ...] = ()
     state: tuple[ExclusiveStateHandle | SharedStateHandle, ...] = ()

@@ -29,7 +29,9 @@ COUNTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """The exceeded limit: `tolerable` failures in a row for one `reason`, or (`None`) for all without a limit."""
+    """The exceeded limit: `tolerable` failures in a row for one `reason`, or (`None`) for all reasons without their own
+    limit.
+    """
 
     tolerable: int
     reason: CheckpointFailureReason | None = None
@@ -42,8 +44,6 @@ class ExceededLimit:
 
 @dataclass(slots=True)
 class _Count:
-    """The checkpoints that have failed since the last success, and their limit."""
-
     limit: ExceededLimit
     failed: set[int] = field(default_factory=set)
 

@@ -6,7 +6,7 @@ checkpoint fails, and the job continues.
 
 Flink fails the job if a task declines that savepoint, because its tasks wait after the barrier for a savepoint that
 will never complete (FLINK-12858, CheckpointFailureManager). Here the tasks are notified of the abort and continue to
-read. A job whose sources were drained is restarted, because they have announced their end.
+read. A job whose sources were drained is restarted, because the sources have announced their end.
 """
 
 from __future__ import annotations
@@ -55,12 +55,11 @@ class FinalCheckpoint:
 
     @property
     def is_needed(self) -> bool:
-        """True if the end of the input or a stop needs the final checkpoint."""
         return self._at_end_of_data or self._stop is not None
 
     @property
     def begun(self) -> int | None:
-        """The id of the checkpoint, from its begin until it is aborted. Its properties do not change in that time."""
+        """The id of the checkpoint, from its start until it is aborted. Its properties do not change in that time."""
         return self._begun
 
     @property
@@ -70,7 +69,6 @@ class FinalCheckpoint:
 
     @property
     def is_next(self) -> bool:
-        """True if the checkpoint is pending or begins as soon as possible."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property

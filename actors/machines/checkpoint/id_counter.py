@@ -27,11 +27,11 @@ class DrawnCheckpointIds:
 
     @property
     def are_few(self) -> bool:
-        """True if more should be drawn with the next call to the store."""
+        """True if more ids should be drawn with the next call to the store."""
         return len(self._ids) <= DRAWN_AT_ONCE // 2
 
     def add(self, ids: CheckpointIds) -> None:
-        """Add drawn ids. Ids only grow: if draws are answered out of order, some ids stay unused."""
+        """Add drawn ids. Ids only grow: if replies to draws arrive out of order, some ids stay unused."""
         end = ids.first + ids.count
         self._ids.extend(range(max(ids.first, self.next_drawn), end))
         self._last = max(self._last, end - 1)
@@ -42,5 +42,4 @@ class DrawnCheckpointIds:
             self._ids.popleft()
 
     def next_id(self) -> int | None:
-        """Remove and return the next id, or `None` if all are used."""
         return self._ids.popleft() if self._ids else None

@@ -32,7 +32,7 @@ class MasterHookRestores:
         self._waiting: dict[int, Restore] = {}
 
     def restore(self, answer: Restore) -> Effects:
-        """Restore the hooks, then reply with the checkpoint to start from. Without one the hooks are reset."""
+        """Restore the hooks, then reply with the checkpoint to start from. Without a checkpoint the hooks are reset."""
         checkpoint = answer.checkpoint
         states = () if checkpoint is None else checkpoint.master_states
         if not self.identifiers or (checkpoint is not None and not states):

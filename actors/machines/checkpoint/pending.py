@@ -50,7 +50,6 @@ class PlannedTask:
 
     @property
     def where(self) -> str:
-        """The name of the task and its TaskManager, as far as they are known."""
         return f"{self.name or self.attempt}{f' on {self.task_manager}' if self.task_manager else ''}"
 
 
@@ -82,12 +81,10 @@ class CheckpointPlanCalculator:
 
     @property
     def blocking(self) -> tuple[PlannedTask, ...]:
-        """The tasks that are not ready for a checkpoint, in the order of the job."""
         return tuple(task for attempt, task in self._tasks.items() if attempt in self._not_ready)
 
     @property
     def can_trigger(self) -> bool:
-        """True if there are tasks, every task is running or has finished, and at least one is running."""
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
@@ -115,7 +112,6 @@ class CheckpointPlanCalculator:
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
-        """Return the attempts that are still running; the others have ended or were replaced."""
         return tuple(
             attempt
             for attempt in attempts
@@ -152,7 +148,7 @@ RECENT_CHECKPOINTS = 16
 
 
 class TaskAcknowledgeResult(Enum):
-    """The result of an acknowledgement: awaited, a duplicate, for an unknown checkpoint, or too late."""
+    """The result of an acknowledgement: accepted, a duplicate, for an unknown checkpoint, or too late."""
 
     SUCCESS = auto()
     DUPLICATE = auto()
@@ -161,8 +157,6 @@ class TaskAcknowledgeResult(Enum):
 
 
 class PendingPhase(Enum):
-    """The phases of a pending checkpoint, in this order."""
-
     COORDINATORS = auto()
     MASTER_HOOKS = auto()
     TASKS = auto()
@@ -241,16 +235,13 @@ class PendingCheckpoint:
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """True if only the metadata is missing."""
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
-        """Add the states of the operator coordinators. The master hooks run next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.MASTER_HOOKS)
         self._coordinators = states
 
     def set_master_states(self, states: tuple[MasterState, ...]) -> None:
-        """Add the states of the master hooks. The tasks are triggered next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.TASKS)
         self._master_states = states
 
@@ -272,7 +263,6 @@ class PendingCheckpoint:
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
-        """Return the checkpoint to write, with its subtasks in the order of the plan."""
         assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.METADATA)
         finished = (_entry(task, None) for task in self.plan.finished)
@@ -297,7 +287,6 @@ class PendingCheckpoint:
         return tuple(event for event in self._events if event.operator_id == operator_id)
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
-        """Return the state that is deleted if the checkpoint is aborted."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
 
     def expired(self, timeout_ms: int) -> CheckpointFailure:
@@ -348,8 +337,8 @@ class PendingCheckpoints:
         """Return the first checkpoint whose state is still needed when `completed_id` is complete.
 
         Another pending checkpoint may have begun earlier. It may refer to state that the latest checkpoint had at that
-        time and `completed_id` does not have: state that an attempt was writing again when it was notified of that
-        completion.
+        time and `completed_id` does not have, because an attempt was writing that state again when it was notified of
+        the completion of `completed_id`.
         """
         staying = (
             each.built_on
@@ -364,7 +353,6 @@ class PendingCheckpoints:
         return self._pending.get(checkpoint_id)
 
     def use_id(self, checkpoint_id: int) -> None:
-        """Record an id that was drawn, or used by an earlier job. Ids only grow."""
         assert checkpoint_id > self._last_id, f"the checkpoint id {checkpoint_id} is not above {self._last_id}"
         self._last_id = checkpoint_id
 
@@ -377,11 +365,11 @@ class PendingCheckpoints:
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:
-        """Remove a completed or aborted checkpoint, and remember the attempts that have acknowledged it."""
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
-            # This is the checkpoint that ended first, whatever its id: a savepoint may outlive many checkpoints.
+            # The entry that is removed is the checkpoint that ended first, whatever its id: a savepoint may outlive
+            # many checkpoints.
             del self._recent[next(iter(self._recent))]
 
     def forget_all(self) -> None:

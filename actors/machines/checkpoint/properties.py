@@ -37,7 +37,6 @@ class CheckpointProperties:
 
     @property
     def is_savepoint(self) -> bool:
-        """True if the checkpoint belongs to the user, so that it is never deleted here."""
         return self.options.snapshot_type is SnapshotType.SAVEPOINT
 
     @property
@@ -63,7 +62,7 @@ def for_checkpoint(
 
 
 def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:
-    """Return the properties of a savepoint, taken while the job continues. Its requester deletes it."""
+    """Return the properties of a savepoint, taken while the job continues. The user has to delete the savepoint."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location)
     return _kept(options, forced=forced)
 
@@ -71,7 +70,6 @@ def for_savepoint(target_location: str | None = None, *, forced: bool = True) ->
 def for_sync_savepoint(
     target_location: str | None = None, *, drain: bool = False, forced: bool = True
 ) -> CheckpointProperties:
-    """Return the properties of the savepoint with which a job is stopped."""
     options = CheckpointOptions(
         snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location, is_final=True, drain=drain
     )

@@ -30,7 +30,7 @@ class CheckpointTriggerRequest:
 
     @property
     def precedence(self) -> tuple[bool, bool, bool, int, int]:
-        """The sort key of requests: savepoints first, then forced, then not periodic, then older requests."""
+        """The sort key of requests: savepoints first, then forced requests, then non-periodic ones, then older ones."""
         properties = self.properties
         return (
             not properties.is_savepoint,
@@ -74,7 +74,7 @@ class MinimumPause:
 
 
 class CheckpointRequestDecider:
-    """A bounded priority queue. If full, it drops its last request, or the new one if all others are from users."""
+    """A bounded priority queue. If full, it drops its last request, or the new request if all others are from users."""
 
     def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
         if max_concurrent < 1:

@@ -44,8 +44,6 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequested:
-    """A client requests a checkpoint."""
-
     request_id: str
     is_full: bool
 
@@ -85,8 +83,6 @@ class InitializeLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSnapshot:
-    """Send the requester the path of its savepoint or checkpoint."""
-
     request_id: str
     checkpoint_id: int
     path: str
@@ -94,8 +90,6 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseSnapshot:
-    """Report to the requester that its savepoint or checkpoint failed."""
-
     request_id: str
     cause: SerializedThrowable
 
@@ -142,7 +136,6 @@ class SavepointRequests:
 
     @property
     def stopped_with(self) -> str | None:
-        """The path of the savepoint with which the job has stopped or is stopping, or `None`."""
         return self._stopped_with
 
     @property

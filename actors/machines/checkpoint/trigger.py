@@ -51,7 +51,7 @@ class CoordinatorState:
         self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 
     def retains(self, properties: CheckpointProperties) -> bool:
-        """True if the job may restart from such a checkpoint, unlike from a savepoint after which it continues."""
+        """Return True if the job may restart from the checkpoint, unlike from a savepoint after which it continues."""
         return not properties.is_savepoint or properties.is_final
 
     @property
@@ -61,10 +61,12 @@ class CoordinatorState:
 
 
 FINAL_RETRY_MS = 1_000
-"""The delay after a failed final checkpoint, in milliseconds. A retry may fail at once, and nothing else delays it."""
+"""The delay after a failed final checkpoint, in milliseconds. Without it, a retry that fails at once would repeat
+without a pause.
+"""
 _RETRY_TIMER = "final-retry"
 FIRST_DELAY_MS = 1_000
-"""The minimum delay of the first checkpoint, in milliseconds, at most the interval: the first batches run by then."""
+"""The minimum delay of the first checkpoint in milliseconds, limited to the interval: the first batches run by then."""
 _TIMER = "periodic"
 
 
@@ -99,7 +101,6 @@ class CheckpointTrigger:
         yield from self.periodic.start(now)
 
     def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Stop the periodic trigger, and decline the queued requests."""
         for request in self._requests.abort_all():
             yield from self._decline(request, reason)
         self._missed_tick = False
@@ -227,7 +228,6 @@ class CheckpointTrigger:
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
-        """If all tasks run now, take the checkpoint that was due earlier."""
         if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)
@@ -242,7 +242,6 @@ class CheckpointTrigger:
     # Ended checkpoints
 
     def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
-        """Record a completed checkpoint. After the final checkpoint the scheduler is stopped."""
         self._requests.completed(now)
         if self.final.begun == checkpoint_id:
             self.final.complete()
@@ -341,8 +340,8 @@ class CheckpointTrigger:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
-            # After the final checkpoint's barrier nothing is read, so no other checkpoint may follow. Before the
-            # final checkpoint no other may begin: if checkpoints overlap, one would always be pending, and the final
+            # After the final checkpoint's barrier nothing is read, so no other checkpoint may follow. While the final
+            # checkpoint waits, no other may begin: if checkpoints overlap, one would always be pending, and the final
             # one would never begin.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         return None
@@ -413,7 +412,7 @@ class PeriodicTrigger:
         interval_ms, min_pause_ms = settings.interval_ms, settings.min_pause_ms
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
-        # Requests more frequent than the pause allows would be useless.
+        # Requests more frequent than the pause allows would be declined.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
         self._first_delay_ms = 0 if self._interval_ms is None else _first_delay(settings, self._interval_ms, job_id)
         self._due: int | None = None
@@ -440,7 +439,6 @@ class PeriodicTrigger:
             yield self._arm(now, delay_ms)
 
     def rearm_if_missed(self, now: int) -> Iterator[StartTimer]:
-        """Set the next tick if an error prevented the last one from doing so."""
         if self._due is not None and self._due <= now and self._interval_ms is not None:
             yield self._arm(now, self._interval_ms)
 

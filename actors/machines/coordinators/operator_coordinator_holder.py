@@ -3,7 +3,7 @@
 Decides which calls the coordinator gets, and in which order; which attempts its events reach, and when; and which of
 its state and events belong to a checkpoint. The coordinator's code runs on another thread, one batch of calls at a
 time, so that it is always known which calls it has handled. A call for a checkpoint is the last in its batch, so that
-events sent before it belong before the checkpoint.
+events sent before it belong to the time before the checkpoint.
 
 A checkpoint is a consistent cut through coordinator and subtasks. Events that the coordinator sends after its snapshot
 wait for the barriers (`SubtaskGateway`). Events that it receives after its snapshot, but that were sent before the
@@ -124,8 +124,6 @@ class GlobalAggregates:
 
     The alignment of watermarks does not use global aggregates, unlike Flink's Kinesis consumer: it drops the report of
     a restarted reader, ignores idle readers, and decides everything in one turn, without user code.
-
-    Not here: the values and functions, and the TaskManagers of attempts.
     """
 
     def __init__(self) -> None:
@@ -293,7 +291,7 @@ class OperatorCoordinatorHolder:
         return []
 
     def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
-        # Reports about failed attempts stay valid. Events of the attempts are undone by the restart.
+        # Reports about failed attempts stay valid. The restart undoes the events of the attempts.
         self._queue = deque(call for call in self._queue if isinstance(call, operator_event.SubtaskFailed))
         self._to_begin.clear()
         self._in_flight.clear()
@@ -434,7 +432,6 @@ class SubtaskGateway:
         return []
 
     def close(self, checkpoint_id: int) -> None:
-        """Hold events until the subtask has passed the barrier of the checkpoint."""
         if self.attempt_number is not None:
             self.closed_for += (checkpoint_id,)
 
@@ -443,7 +440,6 @@ class SubtaskGateway:
         return self._reopen(tuple(each for each in self.closed_for if each > up_to))
 
     def forget(self, checkpoint_id: int) -> list[bytes]:
-        """Return the held events that may be sent, because the checkpoint has ended."""
         return self._reopen(tuple(each for each in self.closed_for if each != checkpoint_id))
 
     def _reopen(self, closed_for: tuple[int, ...]) -> list[bytes]:

@@ -27,13 +27,11 @@ class BufferListener(Protocol):
     def buffer_available(self) -> NotificationResult:
         """Decide whether to use the offered buffer."""
 
-    def buffer_pool_destroyed(self) -> None:
-        """Stop waiting, because no buffer will come."""
+    def buffer_pool_destroyed(self) -> None: ...
 
 
 class BufferProvider(Protocol):
-    def redistribute_buffers(self) -> None:
-        """Update the sizes of the provider's pools."""
+    def redistribute_buffers(self) -> None: ...
 
     def take_buffer(self) -> bool:
         """Take one buffer from the provider. Returns False if no buffer is free."""
@@ -50,11 +48,9 @@ class GrantedBuffers:
         """Do nothing, because sizes are assigned, not computed."""
 
     def take_buffer(self) -> bool:
-        """Return True, because buffers within the size of the pool always exist."""
         return True
 
-    def give_back_buffers(self, count: int) -> None:
-        """Do nothing, because only sizes are counted."""
+    def give_back_buffers(self, count: int) -> None: ...
 
 
 Listener = TypeVar("Listener", bound=BufferListener)
@@ -115,7 +111,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def free(self) -> int:
-        """The number of buffers that the pool could still hand out within its size."""
         return max(self.size - self.used, 0)
 
     @property
@@ -124,18 +119,12 @@ class LocalBufferPool(Generic[Listener]):
         return self._idle > 0 or self.held < self._size
 
     def request_buffer(self) -> bool:
-        """Take a buffer. Returns False if no buffer is free.
-
-        Raises:
-            BufferPoolDestroyedError: the pool is destroyed.
-        """
         self._provider.redistribute_buffers()
         if self.is_destroyed and not self._idle:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
         return self._take_idle() or self._take_from_provider()
 
     def take_up_to(self, limit: int) -> int:
-        """Take up to `limit` buffers and return the number taken."""
         count = 0
         while count < limit and self.request_buffer():
             count += 1
@@ -190,7 +179,9 @@ class LocalBufferPool(Generic[Listener]):
         return listeners
 
     def destroy(self) -> None:
-        """Return idle buffers to the provider, and others when their users return them. Notifies the listeners."""
+        """Return idle buffers to the provider now, and used buffers when their users return them. Notifies the
+        listeners.
+        """
         if self.is_destroyed:
             return
         self.is_destroyed = True
@@ -206,7 +197,6 @@ class LocalBufferPool(Generic[Listener]):
         )
 
     def _offer_idle(self) -> Listener | None:
-        """Offer an idle buffer to the listeners in turn. Returns the listener that uses it."""
         while self._idle and self._listeners:
             listener = self._listeners.popleft()
             # The buffer is taken before it is offered: a listener may return it at once, and then it is offered to

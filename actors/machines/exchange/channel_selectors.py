@@ -12,7 +12,6 @@ from typing import assert_never
 from flykka.messages.graph.job_graph import ShipStrategy
 
 ChannelSelector = Callable[[], range]
-"""A function that selects the channels of the next batch."""
 
 
 def channel_selector(

@@ -52,8 +52,6 @@ class AbortCheckpointOnBarrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockChannel:
-    """Do not read from the channel."""
-
     channel: int
 
 
@@ -95,8 +93,6 @@ BarrierAction = (
     | PrioritizeBarrier
     | StartTimer
 )
-"""The actions of a barrier handler. A returned barrier means: take the snapshot now, and send the barrier downstream.
-"""
 BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | BarrierAnnouncement
 
 
@@ -157,12 +153,10 @@ class CheckpointBarrierHandler(ABC):
                 assert_never(event)
 
     @abstractmethod
-    def time_out(self, checkpoint_id: int) -> list[BarrierAction]:
-        """Handle the timeout of the alignment of the checkpoint."""
+    def time_out(self, checkpoint_id: int) -> list[BarrierAction]: ...
 
     @abstractmethod
-    def check(self) -> None:
-        """Assert the invariants."""
+    def check(self) -> None: ...
 
     def _trigger(self, barrier: CheckpointBarrier, alignment_start_ms: int) -> CheckpointBarrier:
         self.alignment_start_ms = alignment_start_ms
@@ -329,7 +323,6 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     @property
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """The aligning checkpoint, if there is one."""
         return () if self._alignment is None else (self._alignment.checkpoint_id,)
 
     @property

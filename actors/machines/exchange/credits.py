@@ -21,7 +21,9 @@ class FloatingCredits(LocalBufferPool["ChannelCredits"]):
 
 
 class ChannelCredits:
-    """The credits of one channel. Each is either available (announced to the sender, or soon) or in use by a batch."""
+    """The credits of one channel. Each credit is either available (announced to the sender, or soon) or in use by a
+    batch.
+    """
 
     __slots__ = (
         "_exclusive_available",
@@ -61,19 +63,17 @@ class ChannelCredits:
 
     @property
     def in_use(self) -> int:
-        """The number of batches that have arrived and are not yet processed."""
         return len(self._in_use_is_floating)
 
     @property
     def is_announcement_due(self) -> bool:
         """True if at least half of the `exclusive` number is unannounced, or the sender has no credits left.
 
-        The first rule saves messages on channels with many credits. The second prevents that the sender starves.
+        The first rule saves messages on channels with many credits. The second keeps the sender from starving.
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
     def take_announcement(self) -> int:
-        """Return the number of credits to announce to the sender, and count them as announced."""
         announced, self.unannounced = self.unannounced, 0
         return announced
 
@@ -104,7 +104,7 @@ class ChannelCredits:
             self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
-        """Draw floating credits for `backlog` batches that wait at the sender, or wait for more credits."""
+        """Take back the credit of a processed batch. Returns the channel that has a new credit to announce, if any."""
         assert self._in_use_is_floating, f"channel {self.channel}: more batches processed than received"
         if self._in_use_is_floating.popleft():
             return self._pool.give_back()
@@ -134,7 +134,8 @@ class ChannelCredits:
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:
-        """Give back the floating credits, as no more batches will arrive. Return channels with a credit to announce.
+        """Return the floating credits to the pool, as no more batches will arrive. Returns channels with a credit to
+        announce.
 
         Credits in use are returned when their batches are processed.
         """

@@ -19,13 +19,10 @@ PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseBatch:
-    """Release the batch, because it no longer has a reader."""
-
     batch: BatchRef
 
 
 PartitionEffect = Tell[Ref] | ReleaseBatch | Ignore
-"""Effects of a partition. A `Tell` goes to a consuming Task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,6 @@ class PersistInFlight:
 
 
 class ChannelFailureKind(StrEnum):
-    """The cause of a failed channel."""
-
     SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
     CREDIT_OVERRUN = "CREDIT_OVERRUN"
     NOT_REQUESTED = "NOT_REQUESTED"
@@ -83,4 +78,3 @@ GateEffect = (
     | ChannelFailed
     | Ignore
 )
-"""Effects of a gate. A partition id as receiver stands for the producer, which has already sent an element."""

@@ -35,8 +35,8 @@ class PartitionRequestBackoff:
 
     Tasks of a job are deployed at the same time, and a consumer may send its request before its producer runs. Follows
     the back-off of Flink's InputChannel: the first request is sent at once, the second after `initial_ms`; each further
-    delay is doubled, up to `max_ms`, after which there are no more requests. An `initial_ms` of 0 means no second
-    request.
+    delay is doubled, up to `max_ms`, after which there are no more requests. With an `initial_ms` of 0 there is no
+    second request.
     """
 
     __slots__ = ("_max_ms", "_next_ms")
@@ -48,7 +48,6 @@ class PartitionRequestBackoff:
         self._next_ms: int | None = initial_ms or None
 
     def next_delay_ms(self) -> int | None:
-        """Return the milliseconds to wait before the next request, or `None` if there are no more requests."""
         delay = self._next_ms
         if delay is not None:
             self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None
@@ -75,7 +74,7 @@ CHANNEL_MOVES: dict[ChannelState, tuple[ChannelState, ...]] = {
     C.FAILED: (),
 }
 
-# The members are read for every element, and looking up an Enum member is slow.
+# Constants, because the members are read for every element and looking up an Enum member is slow.
 _REQUESTED = ChannelState.REQUESTED
 _READING = ChannelState.READING
 _ENDED = ChannelState.ENDED
@@ -137,12 +136,10 @@ class InputChannel:
 
     @property
     def is_open(self) -> bool:
-        """True if the subpartition was requested, and the channel has neither ended nor failed."""
         return self.state is _READING or self.state is _REQUESTED
 
     @property
     def is_drained(self) -> bool:
-        """True if the channel was read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     @property
@@ -151,7 +148,6 @@ class InputChannel:
         return self.is_open and not any(isinstance(each.buffer, _LIMITS) for each in self.queue)
 
     def request(self) -> RequestPartition:
-        """Request the subpartition, for the first time or again, with the channel's exclusive credits."""
         self._move(_REQUESTED)
         return RequestPartition(
             channel=self.channel,
@@ -229,11 +225,12 @@ class InputChannel:
 
     @property
     def persisting(self) -> int | None:
-        """The checkpoint for which the next arriving batch is persisted."""
         return self._persisting
 
     def start_persisting(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Return the in-flight batches of a checkpoint taken now, and persist those that arrive before its barrier."""
+        """Persist the batches that arrive before the barrier of a checkpoint taken now. Returns the batches already in
+        flight.
+        """
         self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
@@ -241,7 +238,6 @@ class InputChannel:
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Return the unread batches before the barrier of the checkpoint."""
         barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer
@@ -255,7 +251,6 @@ class InputChannel:
         self.credits.on_backlog(backlog)
 
     def on_error(self, response: exchange.ErrorResponse) -> StartTimer | ChannelFailed:
-        """Request a refused subpartition again, if that may help; otherwise fail."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()
@@ -279,7 +274,9 @@ class InputChannel:
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
     def _barrier_of(self, checkpoint_id: int) -> int | None:
-        """Return the sequence number of the barrier that ends the checkpoint here: its own, or a later one's."""
+        """Return the sequence number of the barrier that ends the checkpoint in this channel: its own, or a later
+        one's.
+        """
         return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
 
     def _enqueue(self, queued: Queued) -> None:

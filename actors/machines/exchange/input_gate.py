@@ -114,7 +114,6 @@ class InputGate:
         self.failure: ChannelFailed | None = None
         """The first failure of a channel, after which no element is read."""
         self.buffers_in_use = 0
-        """The number of batches that have arrived and are not yet processed."""
         self.waiting_batches = 0
         """The number of batches that have arrived and were not yet read."""
         self.waiting_bytes = 0
@@ -136,7 +135,6 @@ class InputGate:
 
     @property
     def has_priority(self) -> bool:
-        """True if an element that overtakes data can be read now."""
         return bool(self._priority_turns) and self.failure is None
 
     @property
@@ -156,7 +154,7 @@ class InputGate:
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
-        """The end of the data, as far as the channels were read."""
+        """NOT_END_OF_DATA until every channel was read to the end of its data."""
         if self._with_data:
             return EndOfDataStatus.NOT_END_OF_DATA
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
@@ -169,7 +167,6 @@ class InputGate:
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
-        """Request every subpartition that was not requested yet."""
         return [channel.request() for channel in self.channels if channel.state is ChannelState.CREATED]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
@@ -177,7 +174,7 @@ class InputGate:
         channels.
 
         A channel of a blocking partition fails even if it was already being read: its producer has finished, so no
-        task's failure would restart it.
+        failed task would cause a restart of the producer.
         """
         effects: list[GateEffect] = []
         for channel in self.channels:
@@ -194,7 +191,9 @@ class InputGate:
         return [retried.request()]
 
     def on_buffer(self, response: exchange.BufferResponse) -> list[GateEffect]:
-        """Queue the next element of a channel. If no channel reads it, drop it and cancel the sender's request."""
+        """Queue the next element of a channel. If no channel reads the element, drop it and cancel the sender's
+        request.
+        """
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             cancel = exchange.CancelPartitionRequest(
@@ -254,19 +253,17 @@ class InputGate:
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
-        """Return the credit of the oldest batch read from `channel`, so that another may arrive on any channel."""
+        """Return the credit of the oldest batch read from `channel`. Any channel of the input may use it."""
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
         self._read_others_after_first(self._input_of[channel])
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: Sequence[int]) -> list[GateEffect]:
-        """Set the number of floating credits of each input. Waiting channels may get credits."""
         pools = zip(self.floating, floating, strict=True)
         return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
 
     def block(self, channel: int) -> None:
-        """Do not read from `channel` until `unblock_all`."""
         self._blocked.add(channel)
         self._input_of[channel].turns.pop(channel, None)
         self._take_turn(self._input_of[channel])
@@ -278,7 +275,6 @@ class InputGate:
             self._line_up(self.channels[channel])
 
     def prioritize(self, channel: int, checkpoint_id: int) -> None:
-        """Let the barrier that was announced in `channel` overtake the data before it."""
         self.channels[channel].prioritize(checkpoint_id)
         self._line_up(self.channels[channel])
 
@@ -317,7 +313,6 @@ class InputGate:
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 
     def _line_up(self, channel: InputChannel) -> None:
-        """Append the channel to the queue of its input, if it can be read. A queued channel keeps its position."""
         number, source = channel.channel, self._input_of[channel.channel]
         if channel.priority:
             source.priority_turns.setdefault(number)

@@ -75,12 +75,10 @@ class Subpartition:
         is_reconnectable: bool = False,
     ) -> None:
         self.backlog = 0
-        """The number of waiting batches."""
         self.consumer: Ref | None = None
         self.credit = 0
         self.next_sequence_number = 0
         self.is_finished = False
-        """True if the last element is queued."""
         self.is_consumed = False
         """True if the reader has been sent end-of-partition or has detached."""
         self._partition_id = partition_id
@@ -89,7 +87,7 @@ class Subpartition:
         self._priority_events = 0
         # The last batches that were sent, which the reader may not have received.
         self._sent: deque[BatchRef] | None = deque(maxlen=_UNREAD_MOST) if is_reconnectable else None
-        # The backlog that the reader knows, because every element carries the current backlog.
+        # The backlog that the reader knows from the last element, because every element carries the current backlog.
         self._told_backlog = 0
         for buffer in buffers:
             self.add(buffer)
@@ -136,7 +134,7 @@ class Subpartition:
         self.credit = credit
 
     def reconnect(self, events: Iterable[Event]) -> tuple[BatchRef, ...]:
-        """Prepare for the next reader after one has failed. Returns the batches that were in transit or waiting.
+        """Prepare for the next reader after a reader has failed. Returns the batches that were in transit or waiting.
 
         The next reader is sent `events` in place of all waiting elements. Barriers that are dropped belong to
         checkpoints that were abandoned with the reader, or will be when they time out.
@@ -181,7 +179,6 @@ class Subpartition:
         return [Tell(to=self.consumer, message=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
-        """Remove all elements, because the reader has left. Returns the batches that were never sent."""
         batches = self._batches()
         self._queue.clear()
         self.backlog = self._priority_events = 0
@@ -234,14 +231,16 @@ class Subpartition:
 
 
 def partition_error(partition_id: ResultPartitionId, subpartition: int, type_name: str, text: str) -> ErrorResponse:
-    """Return the refusal of a request that would fail again if it were repeated."""
+    """Return an error response for a request that would fail again if it were repeated."""
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     cause = SerializedThrowable(type_name=type_name, message=message)
     return ErrorResponse(partition_id=partition_id, subpartition=subpartition, cause=cause)
 
 
 def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text: str) -> ErrorResponse:
-    """Return the refusal of a partition that does not exist yet, or no longer (Flink's PartitionNotFoundException)."""
+    """Return an error response for a partition that does not exist yet or any longer (Flink's
+    PartitionNotFoundException).
+    """
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     return ErrorResponse(
         partition_id=partition_id,
@@ -296,7 +295,6 @@ class ResultPartition:
         self.is_finished = False
         self.is_released = False
         self.queued_batches = 0
-        """The number of waiting batches in all subpartitions."""
         self._queued_bytes = 0
         self._full_channels = 0
         self._size = descriptor.subpartitions + FLOATING_BUFFERS if size is None else size
@@ -311,7 +309,6 @@ class ResultPartition:
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
-        """Return a blocking partition, which must be completely written, in its finished form."""
         assert self.is_blocking, f"{self.descriptor.partition_id} is not a blocking partition"
         assert self.is_finished, f"{self.descriptor.partition_id} is not written completely"
         return FinishedPartition(
@@ -320,17 +317,14 @@ class ResultPartition:
 
     @property
     def all_consumed(self) -> bool:
-        """True if every reader has been sent end-of-partition or has detached."""
         return not self._unconsumed
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """The subpartitions whose reader is still attached and has not been sent end-of-partition."""
         return tuple(self._unconsumed)
 
     @property
     def is_available(self) -> bool:
-        """True if there is a buffer for another batch. Otherwise the task should not produce more."""
         if self.is_blocking:
             return True
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
@@ -338,7 +332,6 @@ class ResultPartition:
 
     @property
     def has_credit(self) -> bool:
-        """True if a reader has unused credit."""
         return any(self.subpartitions[index].credit > 0 for index in self._unconsumed)
 
     def resize(self, size: int) -> None:
@@ -356,7 +349,6 @@ class ResultPartition:
         return self._served(batch.subpartition)
 
     def broadcast_event(self, event: Event) -> list[PartitionEffect]:
-        """Queue an event in every subpartition, after all batches added before it."""
         self.is_finished = self.is_finished or isinstance(event, EndOfPartition)
         if self.is_approximate and isinstance(event, Watermark | WatermarkStatus | EndOfData):
             self._last_events[type(event)] = event
@@ -372,7 +364,6 @@ class ResultPartition:
         return self._add_event(index, event)
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let an event overtake all batches. Returns the effects and the overtaken batches."""
         assert not self.is_blocking, "no event can overtake batches in a blocking partition"
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
@@ -387,7 +378,6 @@ class ResultPartition:
     def prioritize_barrier(
         self, subpartition: int, checkpoint_id: int
     ) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let a waiting barrier overtake the batches before it. Returns the effects and the overtaken batches."""
         overtaken = self.subpartitions[subpartition].prioritize_barrier(checkpoint_id)
         return self._served(subpartition), overtaken
 
@@ -420,12 +410,13 @@ class ResultPartition:
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]
 
     def fail(self, cause: SerializedThrowable) -> list[PartitionEffect]:
-        """Report the task's failure to every reader with unread data, and release everything else."""
         notifications = [effect for subpartition in self.subpartitions for effect in subpartition.fail(cause)]
         return [*notifications, *(ReleaseBatch(batch=batch) for batch in self.release())]
 
     def release(self) -> tuple[BatchRef, ...]:
-        """Release the partition without notifying readers. Returns unsent batches; later ones are released at once."""
+        """Release the partition without notifying readers. Returns the unsent batches. Batches added later are released
+        at once.
+        """
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:
@@ -441,7 +432,6 @@ class ResultPartition:
         return self._served(index)
 
     def _served(self, index: int) -> list[PartitionEffect]:
-        """Send the reader, if there is one, the elements that it may receive now."""
         holder = self.subpartitions[index]
         has_waited = holder.backlog > 0
         effects = holder.serve()
@@ -468,7 +458,6 @@ class ResultPartition:
         self._queued_bytes -= sum(batch.size_bytes for batch in removed)
 
     def _reconnected(self, index: int) -> tuple[BatchRef, ...]:
-        """Detach a reader that has failed. Returns the batches that it may not have read."""
         holder = self.subpartitions[index]
         waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
         lost_batches = holder.reconnect(self._last_events.values())

@@ -1,7 +1,7 @@
 """The network buffers of one TaskManager: decides whether a task fits, and assigns buffers to its inputs and outputs.
 
 A task needs at least one buffer for each subpartition, one more for each output, and the exclusive buffers of its
-channels. It gets floating buffers if any are left. Follows Flink's NettyShuffleEnvironment.
+channels. It gets floating buffers if any remain. Follows Flink's NettyShuffleEnvironment.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class NetworkBufferPool:
         return pool
 
     def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
-        """Remove the pool. Its buffers in use are returned one by one."""
         if self._pools.pop(pool, self) is self:
             return
         self._resized.pop(pool, None)
@@ -79,7 +78,7 @@ class NetworkBufferPool:
         pool.destroy()
 
     def take_exclusive(self, count: int) -> int:
-        """Promise `count` buffers, and return how many of them are free now. The others follow as they are returned.
+        """Reserve `count` buffers. Returns how many of them are free now; the others follow as they are returned.
 
         Raises:
             NetworkBuffersExhaustedError: fewer than `count` buffers are available, as the others are promised.
@@ -100,12 +99,10 @@ class NetworkBufferPool:
         self.give_back_buffers(count)
 
     def destroy(self) -> None:
-        """Destroy all buffers. Buffers that are returned later are dropped."""
         self.is_destroyed = True
         self._free = 0
 
     def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
-        """Return the pools whose size has changed since the last call."""
         self.redistribute_buffers()
         resized, self._resized = tuple(self._resized), {}
         return resized
@@ -128,7 +125,6 @@ class NetworkBufferPool:
         assert self._free <= self.total, "a network buffer was returned twice"
 
     def redistribute_buffers(self) -> None:
-        """Resize every pool to its share, if pools were created or destroyed."""
         if self.is_settled:
             return
         self.is_settled = True
@@ -175,15 +171,14 @@ class NetworkBufferPool:
 
 
 def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
-    """Return how many of the `spare` buffers the pool could use."""
     return spare if pool.maximum is None else min(spare, pool.maximum - pool.minimum)
 
 
 BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
-"""The default number of floating buffers per gate. Flink's is 8, of 32 KiB each; here a buffer holds a whole batch."""
+"""The default number of floating buffers per gate. Flink has 8, of 32 KiB each; here a buffer holds a batch.
+"""
 ENOUGH = 2**31 - 1
-"""The number of buffers if none is configured."""
 
 
 @trace_tag("cluster.network_settings")
@@ -202,7 +197,6 @@ class NetworkSettings:
 
     @property
     def bytes_per_buffer(self) -> int | None:
-        """The number of bytes per buffer, or `None` if bytes are not limited."""
         if self.network_memory_bytes is None or self.network_buffers is None:
             return None
         return max(self.network_memory_bytes // max(self.network_buffers, 1), 1)
@@ -219,8 +213,6 @@ class _Registered:
 
 
 class ShuffleEnvironment:
-    """Shares the network buffers of a TaskManager among its tasks."""
-
     def __init__(self, settings: NetworkSettings | None = None) -> None:
         self.settings = settings or NetworkSettings()
         total = self.settings.network_buffers
@@ -264,11 +256,9 @@ class ShuffleEnvironment:
 
     @property
     def is_settled(self) -> bool:
-        """True if no task has to be notified of changed sizes."""
         return self.buffers.is_settled
 
     def take_resized(self) -> dict[ExecutionAttemptId, TaskBuffers]:
-        """Return the tasks whose buffers have changed since the last call, with their new buffers."""
         resized = {self._task_of[pool]: None for pool in self.buffers.take_resized()}
         return {attempt: self._buffers_of(attempt) for attempt in resized}
 

@@ -55,7 +55,6 @@ class WatermarkValve:
         self._heap = [(restored_ms, channel) for channel in range(channels)]
 
     def on_watermark(self, channel: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
-        """Handle the watermark of a channel. Returns what the task may now emit."""
         status = self._channels[channel]
         if status.is_idle or watermark.timestamp_ms <= status.watermark_ms:
             return []
@@ -66,7 +65,6 @@ class WatermarkValve:
         return self._advance(self._minimum())
 
     def on_status(self, channel: int, status: WatermarkStatus) -> list[Watermark | WatermarkStatus]:
-        """Handle a channel that becomes idle or active. Returns what the task may now emit."""
         channel_status = self._channels[channel]
         if channel_status.is_idle == status.idle:
             return []
@@ -140,8 +138,6 @@ class MonotonyViolated:
 
 
 class WatermarkGenerator(Protocol):
-    """Computes a watermark from the event times of the rows."""
-
     @property
     def watermark_ms(self) -> int:
         """The current watermark, which never goes back."""
@@ -149,12 +145,11 @@ class WatermarkGenerator(Protocol):
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
         """Record that rows with event times from `earliest_ms` to `latest_ms` were read."""
 
-    def restore(self, watermark_ms: int) -> None:
-        """Continue from the watermark of a checkpoint."""
+    def restore(self, watermark_ms: int) -> None: ...
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Assumes that rows are at most `delay_ms` out of order: older by at most this than the latest row before them."""
+    """Assumes that a row is at most `delay_ms` older than the latest row before it."""
 
     __slots__ = ("_behind_ms", "watermark_ms")
 
@@ -187,7 +182,6 @@ class AscendingTimestampsWatermarks:
         return max(self._latest_ms - 1, WATERMARK_MIN)
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Record that rows were read. Returns the violation, unless violations are ignored."""
         before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
         if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
             return None
@@ -272,7 +266,6 @@ class TimestampsAndWatermarks:
         self._partitions = {_WHOLE: _Partition(make(), 0)}
         self._watermark_ms = WATERMARK_MIN
         self.said_ms = WATERMARK_MIN
-        """The last emitted watermark."""
 
     def restore(self, restored: WatermarkState) -> None:
         """Continue from the watermarks of a checkpoint: rows that were late then are still late."""
@@ -284,7 +277,6 @@ class TimestampsAndWatermarks:
 
     @property
     def state(self) -> WatermarkState:
-        """The watermarks for a checkpoint, including those of the partitions that have one."""
         partitions = tuple(
             PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
             for name, partition in self._partitions.items()
@@ -297,12 +289,11 @@ class TimestampsAndWatermarks:
             partition.last_read_ms = now
 
     def on_read(self, now: int) -> None:
-        """Record that something was read. `on_partitions` reports later from which partitions."""
+        """Record that the source was read. `on_partitions` reports later from which partitions."""
         if (whole := self._partitions.get(_WHOLE)) is not None:
             whole.last_read_ms = now
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Record a batch of a source without partitions."""
         generator = self._partitions[_WHOLE].generator
         violated = generator.on_batch(earliest_ms, latest_ms)
         self._watermark_ms = max(self._watermark_ms, generator.watermark_ms)
@@ -324,7 +315,6 @@ class TimestampsAndWatermarks:
         return violated
 
     def emit(self) -> Watermark | None:
-        """Return the watermark after a batch, if it has grown since it was last emitted."""
         return self._advance_to(self._watermark_ms)
 
     def on_time(self, now: int) -> Watermark | None:
@@ -333,11 +323,9 @@ class TimestampsAndWatermarks:
         return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """Handle an upstream watermark, of which only the end of event time is forwarded."""
         return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
-        """True if all partitions are idle, and event time does not advance with the clock."""
         partitions = self._partitions.values()
         advances = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
         return not advances and all(self._is_silent(each, now) for each in partitions)
@@ -354,7 +342,6 @@ class TimestampsAndWatermarks:
         return min(changes, default=None)
 
     def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """Return the active partition with the lowest watermark, this watermark, and its idle time (ms)."""
         active = [
             (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
         ]

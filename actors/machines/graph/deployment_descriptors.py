@@ -28,7 +28,7 @@ def deployment_descriptor(
     vertices: Vertices,
     vertex: ExecutionVertex,
 ) -> TaskDeploymentDescriptor:
-    """Return the descriptor of a subtask's current attempt, which has its slot, as have the attempts that it reads."""
+    """Return the descriptor of a subtask's current attempt. This attempt and those that it reads must have slots."""
     execution = vertex.execution
     assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
     consumers = vertices[vertex.job_vertex.vertex_id].consumers
@@ -61,7 +61,6 @@ def _tasks(job_graph: JobGraph) -> int:
 
 
 def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
-    """Describe a subtask's current attempt, which has a slot, for the checkpoint coordinator."""
     execution, job_vertex = vertex.execution, vertex.job_vertex
     assert execution.slot is not None, f"{execution.attempt} is coordinated without a slot"
     return CoordinatedTask(

@@ -47,7 +47,7 @@ class GlobalFailureReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingChanged:
-    """A stop of the job has begun, because its last checkpoint was requested, or has failed, and the job continues."""
+    """A stop of the job has begun (its last checkpoint was requested), or has failed (the job continues)."""
 
     is_stopping: bool
 
@@ -104,8 +104,6 @@ class JobStatusMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionMoved:
-    """Report the new state of an attempt to the listeners and to the CheckpointCoordinator."""
-
     attempt: ExecutionAttemptId
     task_name: str
     previous: task.ExecutionState
@@ -128,15 +126,11 @@ class GraphRescaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleNotBegun:
-    """Report why the job is not rescaled."""
-
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deploy:
-    """Submit an attempt to the TaskManager that holds its slot."""
-
     descriptor: task.TaskDeploymentDescriptor
     task_manager: Ref
 
@@ -150,7 +144,7 @@ class AskForRestoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRestartDelay:
-    """Draw a random number from 0 to below 1 and reply with `RestartDelayDrawn` of this `version`."""
+    """Draw a random number from 0 (inclusive) to 1 (exclusive) and reply with `RestartDelayDrawn` of this `version`."""
 
     version: int
 

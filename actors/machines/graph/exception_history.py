@@ -37,8 +37,8 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFailure:
-    """A failure that was not labelled yet. `number` is that of its entry; `position` is 0 for the root, else the
-    position among the concurrent failures.
+    """A failure that was not labelled yet. `number` is the number of its entry; `position` is 0 for the root, or counts
+    from 1 for concurrent failures.
     """
 
     number: int
@@ -47,8 +47,6 @@ class NewFailure:
 
 
 class ExceptionHistory:
-    """The last failures of one job (Flink's RootExceptionHistoryEntry)."""
-
     __slots__ = ("_entries", "_last_cause", "_last_number", "_new", "_numbers")
 
     def __init__(self) -> None:
@@ -73,7 +71,6 @@ class ExceptionHistory:
         assert all(number in self._entries for number in self._numbers.values())
 
     def take_new(self) -> list[NewFailure]:
-        """Return the new failures since the last call, without repeated failures."""
         new, self._new = self._new, []
         return new
 
@@ -93,7 +90,6 @@ class ExceptionHistory:
         self._numbers.clear()
 
     def on_effect(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
-        """Record an effect of the graph at `now`. Returns the entries that are new or have changed."""
         match effect:
             case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:
                 entry = ExceptionHistoryEntry(
@@ -124,7 +120,7 @@ class ExceptionHistory:
         if undecided is None:
             return self._root(failure)
         if undecided.times > 1:
-            return undecided  # The concurrent failures were reported the first time.
+            return undecided  # The concurrent failures were reported with the first occurrence.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
         concurrent = (*undecided.concurrent, failure)
@@ -160,7 +156,7 @@ class ExceptionHistory:
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is not None and self._last_cause == cause:
-            return []  # A task's failure, which is reported again as the job's failure.
+            return []  # This is a task's failure, which is reported again as the job's failure.
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_cancelled(self, cause: SerializedThrowable | None, now: int) -> list[RootExceptionHistoryEntry]:

@@ -1,7 +1,7 @@
 """An attempt to run one subtask, as the JobMaster sees it (Flink's Execution).
 
-Decides the state of an attempt, and how a command or a report is handled in that state. Effects are returned to
-`execution_graph`, which applies them to the job.
+Decides the state of an attempt, and how a command or a report is handled in that state. `execution_graph` applies the
+returned effects to the job.
 """
 
 from __future__ import annotations
@@ -168,7 +168,6 @@ class Execution:
         return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
 
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
-        """End the attempt. The slot is released first, because a listener may need it at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
         change = self._move(state, now)
         if not is_scheduled:

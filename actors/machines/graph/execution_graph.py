@@ -124,7 +124,6 @@ class ExecutionGraph:
         return (subtask.execution for subtask in self._tasks.subtasks())
 
     def accumulators(self) -> AccumulatorResults:
-        """The merged accumulators of the current attempts that have FINISHED."""
         finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
         return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
@@ -132,14 +131,12 @@ class ExecutionGraph:
         return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
-        """Return the attempt if it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """True if this version restarts the whole job and waits for its state."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:
@@ -307,7 +304,6 @@ class ExecutionGraph:
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
     def _act_on_ends(self, now: int) -> list[Effect]:
-        """React to the end of the last attempt of a failover, or of the job."""
         effects: list[Effect] = []
         if self.status is JobStatus.RUNNING:
             for restart, tasks in self._failovers.take_ready():
@@ -406,7 +402,6 @@ def producer_state(
 def _subtask(
     job_id: JobId, vertices: Mapping[JobVertexId, ExecutionJobVertex], attempt: ExecutionAttemptId
 ) -> ExecutionVertex | None:
-    """Return the subtask of this current or earlier attempt, or `None` if the attempt does not exist yet."""
     prefix, *numbers = attempt.rsplit("_", 2)
     vertex = vertices.get(JobVertexId(prefix.removeprefix(f"{job_id}_")))
     if vertex is None or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):

@@ -14,7 +14,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
 
 
 class VertexAttemptNumberStore:
-    """Numbers of the next attempts of subtasks, including subtasks that the current parallelism does not have.
+    """The next attempt numbers of subtasks, including subtasks that the current parallelism does not have.
 
     If a job is scaled down and up again, its attempts do not reuse numbers (Flink's VertexAttemptNumberStore).
     """
@@ -36,8 +36,6 @@ PRIOR_ATTEMPTS_KEPT = 16
 
 
 class ExecutionVertex:
-    """A subtask: its current attempt and the last attempts before it."""
-
     def __init__(
         self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
     ) -> None:
@@ -49,7 +47,6 @@ class ExecutionVertex:
         self.execution = self._attempt(first_attempt_number, now)
 
     def reset(self, now: int) -> Execution:
-        """Replace an attempt that has ended by a new one."""
         assert self.execution.is_terminal, f"{self.execution.attempt} is {self.execution.state} and cannot be replaced"
         self.prior.append(self.execution)
         self.execution = self._attempt(self.execution.number + 1, now)
@@ -77,8 +74,6 @@ class Consumer:
 
 
 class ExecutionJobVertex:
-    """A vertex: its subtasks in order, and its consumers by output number."""
-
     def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, numbers: VertexAttemptNumberStore) -> None:
         self.job_vertex = job_vertex
         self.subtasks = tuple(

@@ -77,7 +77,6 @@ class JobWaits:
         )
 
     def _on_deployed(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """Remove the pending restarts that include the deployed task."""
         task = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
         for version, restart in list(self._restarts.items()):
             if not restart.tasks or task in restart.tasks:

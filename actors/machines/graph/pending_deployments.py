@@ -47,7 +47,7 @@ class Deployments:
         return task in self._group_of
 
     def wait_for(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
-        """Add a group of tasks. The `stateless` tasks still wait for their restored state."""
+        """Add a group of tasks. Tasks in `stateless` still wait for their restored state."""
         group = _Group(tasks)
         for task in tasks:
             self._group_of[task] = group
@@ -58,7 +58,6 @@ class Deployments:
             group.missing += 1
 
     def supplied(self, task: Subtask) -> None:
-        """Record that the task has received its slot or its restored state."""
         group = self._group_of[task]
         self._needs[task] -= 1
         group.missing -= 1
@@ -66,7 +65,6 @@ class Deployments:
             self._ready.append(group)
 
     def leave(self, task: Subtask) -> None:
-        """Remove a task whose attempt has ended before it was deployed."""
         group = self._group_of.pop(task, None)
         if group is None:
             return
@@ -76,7 +74,6 @@ class Deployments:
             self._ready.append(group)
 
     def readable(self, producer: Subtask) -> None:
-        """Continue with the groups that waited for the output of this task."""
         for group, unreadable in self._parked.pop(producer, ()):
             self._park(group, unreadable)
 
@@ -149,7 +146,6 @@ class UnacknowledgedDeployments:
         return self._timer(self._last, self.timeout_ms)
 
     def answer(self, attempt: ExecutionAttemptId, now: int) -> list[CancelTimer]:
-        """Record that the attempt was acknowledged, has reported a state or has ended."""
         number = self._deployment_of.pop(attempt, None)
         if number is None:
             return []
@@ -162,7 +158,6 @@ class UnacknowledgedDeployments:
         return [CancelTimer(key=_key(number))]
 
     def time_out(self, number: int, now: int) -> tuple[ExecutionAttemptId, ...] | StartTimer | None:
-        """Return the unacknowledged attempts, or the next timer. Returns `None` if the deployment has ended."""
         deployment = self._deployments.get(number)
         if deployment is None:
             return None

@@ -95,7 +95,7 @@ class Failovers:
 
 
 def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartScheduled | StartTimer]:
-    """Start the timer of the delay. `chance` is a random number from 0 to below 1."""
+    """Start the timer of the delay. `chance` is a random number from 0 (inclusive) to 1 (exclusive)."""
     version, delay_ms = restart.version, restart.backoff.drawn(chance)
     return [
         StartTimer(key=f"restart-{version}", delay_ms=delay_ms, message=JobRestartDue(version=version)),

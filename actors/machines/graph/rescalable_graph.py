@@ -129,7 +129,6 @@ class RescalableExecutionGraph(ExecutionGraph):
         return [*rebuilt, created, running, *self._tasks.start(self.version, now)]
 
     def _rebuild(self, now: int) -> list[Effect]:
-        """Replace the tasks, which have all ended."""
         assert self._target is not None, "the rescaled job has no target parallelism"
         target, self._target = self._target, None
         self._numbers.record(self._tasks.subtasks())

@@ -1,4 +1,4 @@
-"""The results of a job that outlive their producers: where they are stored, lost results, and released results.
+"""The results of a job that outlive their producers: where they are stored, which are lost, and when they are released.
 
 Follows Flink's JobMasterPartitionTracker and PartitionReleaseStrategy. The TaskManager of the attempt that produced a
 result stores it, and releases it when it has no more readers or when its producer restarts.
@@ -52,7 +52,6 @@ class ResultPartitions:
         self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
 
     def finished(self, task: Subtask) -> list[Tell[Ref]]:
-        """Register the results of a finished attempt, and release the results that are no longer needed."""
         execution = self._execution(task)
         for partition in self._made_by.get(task, ()):
             assert execution.slot is not None, f"{execution.attempt} has finished without a slot"
@@ -73,7 +72,6 @@ class ResultPartitions:
         return self._release_at_task_managers(partitions)
 
     def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
-        """Remove the results on a lost TaskManager. Returns the tasks whose results were lost."""
         partitions = [self._kept.pop(partition_id).partition for partition_id in self._kept_at.pop(task_manager, {})]
         self.availability.lose(partitions)
         return tuple(dict.fromkeys(partition.producer for partition in partitions))
@@ -137,7 +135,6 @@ class RegionPartitionReleaseStrategy(Generic[T]):
                     self._reads[region][exchange] = None
 
     def finished(self, task: T) -> tuple[Partition[T], ...]:
-        """Record that the task has finished. Returns the partitions that can be released now."""
         if task in self._finished:
             return ()
         self._finished.add(task)

@@ -77,7 +77,6 @@ class CurrentAttempts:
 
     @property
     def are_deployed(self) -> bool:
-        """True if all attempts are deployed, running or finished: no task is waiting, was cancelled or has failed."""
         states = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
         return sum(self._in_state[state] for state in states) == len(self._by_id)
 
@@ -116,8 +115,6 @@ class CurrentAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restore:
-    """The tasks that wait for their restored state."""
-
     tasks: dict[Subtask, None]
     is_whole: bool
 
@@ -200,32 +197,31 @@ class TaskScheduling:
         return changes, [RequestSlots(requests=requests)] if requests else []
 
     def running(self, task: Subtask, now: int) -> list[Effect]:
-        """Start the tasks that can read the output of a running task."""
         changes, requested = self._schedule(self._not_begun(self._strategy.data_produced(task)), now)
         return changes + requested
 
     def finished(self, task: Subtask, now: int) -> list[Effect]:
-        """Start the tasks that can read the results of a finished task, and release the results that it has read."""
         self._deployments.readable(task)
-        # The report that the task runs may have been lost.
+        # The report that the task runs may have been lost, so its output counts as readable too.
         ready = self._strategy.data_produced(task) + self._strategy.finished(task)
         changes, requested = self._schedule(self._not_begun(ready), now)
         return [*changes, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
 
     def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
-        """Return the groups that may begin. Other groups have lost an input, and begin when it is produced again."""
+        """Return the groups that may begin. Other groups have lost an input, and begin when the input is produced
+        again.
+        """
         created = ExecutionState.CREATED
         return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
 
     # Slots and restored state
 
     def waits_for_slot(self, attempt: ExecutionAttemptId) -> bool:
-        """True if the attempt is the current one of its subtask and waits for a slot that it has requested."""
         execution = self.attempts.get(attempt)
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
     def slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
-        """Assign the slot to the attempts that still wait. The others were cancelled, and have returned the slot."""
+        """Assign the slot to the attempts that still wait. Other attempts were cancelled and have returned the slot."""
         for attempt in filter(self.waits_for_slot, event.attempts):
             execution = self.attempts[attempt].execution
             execution.assign(event.slot)
@@ -234,16 +230,13 @@ class TaskScheduling:
         return self.deploy_when_ready(now)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
-        """Return the tasks that still wait for the state of this version, or `None` if no state is awaited any more."""
         restore = self._restores.get(version)
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """True if this restart, which waits for its state, restarts the whole job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        """Apply the restored state to the attempts that wait for it, and deploy the attempts that are ready."""
         restore = self._restores.pop(event.version, None)
         if restore is None:
             return [Ignore(reason=f"no task waits for the state of version {event.version}")]
@@ -256,7 +249,6 @@ class TaskScheduling:
         return self.deploy_when_ready(now)
 
     def give_up(self, task: Subtask) -> None:
-        """Cancel the deployment of a task whose attempt has ended or is ending."""
         self._deployments.leave(task)
         for version, restore in tuple(self._restores.items()):
             restore.tasks.pop(task, None)
@@ -291,11 +283,9 @@ class TaskScheduling:
         return [*self._coordinate_tasks(), *changes, *deployed, timer]
 
     def answered(self, attempts: Iterable[ExecutionAttemptId], now: int) -> list[Effect]:
-        """Record that TaskManagers have acknowledged these attempts, or that the attempts have reported a state."""
         return [effect for attempt in attempts for effect in self._unacknowledged.answer(attempt, now)]
 
     def deployment_timed_out(self, deployment: int, now: int) -> list[AttemptEffect | StartTimer]:
-        """Fail the attempts that were not acknowledged in time."""
         unanswered = self._unacknowledged.time_out(deployment, now)
         if unanswered is None:
             return [Ignore(reason=f"deployment {deployment} is acknowledged")]
@@ -333,7 +323,6 @@ class TaskScheduling:
         return self.subtask(task).execution
 
     def record(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
-        """Count state changes that have no further consequences: an attempt was scheduled or deployed."""
         changes: list[Effect] = []
         for effect in effects:
             assert isinstance(effect, ExecutionMoved), f"{effect} has consequences"

@@ -43,7 +43,6 @@ def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
 
 
 def broadcast_gates(vertex: JobVertex) -> frozenset[int]:
-    """Return the inputs of a vertex that deliver broadcast variables, which are read before all others."""
     return frozenset(gate for gate, edge in enumerate(vertex.inputs) if edge.broadcast_variable is not None)
 
 

@@ -237,7 +237,7 @@ def _is_checkpointed(node: StreamNode) -> bool:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """Return whether delaying windows until the checkpoint has no visible effect: there are no event-time operators
+    """Return True if delaying windows until the checkpoint has no visible effect: there are no event-time operators
     downstream, and all sinks publish per checkpoint.
 
     Timers of functions must not be delayed: rows that arrive meanwhile would see state that the timers have yet to

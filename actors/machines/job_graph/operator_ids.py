@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 _SIZE = 16
 _MIX = 37
-"""As in Flink, an input's id is mixed in byte by byte, so that the order of the inputs counts."""
+"""The factor with which an input's id is mixed in byte by byte, as in Flink, so that the order of the inputs counts."""
 
 
 def operator_id(uid: str) -> OperatorId:
@@ -48,7 +48,7 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
     while ahead:
         node = ahead.popleft()
         if any(edge.source_uid not in ids for edge in graph.inputs(node.uid)):
-            # The node is visited again after its input that is still missing.
+            # The node is visited again after the input that is still missing.
             waiting.discard(node.uid)
             continue
         digest = _of_structure(graph, node, ids, groups) if node.has_automatic_uid else _of_uid(node.uid)
@@ -71,7 +71,7 @@ def _check_hashes(graph: StreamGraph, ids: Mapping[str, OperatorId]) -> None:
     for node in graph.nodes:
         other = None if node.uid_hash is None else owner.get(OperatorId(node.uid_hash), node.uid)
         if other is not None and other != node.uid:
-            # After every failure the operator would restore the current state of the other one.
+            # After every failure the operator would restore the current state of the other operator.
             raise GraphError(
                 f"the uid hash of {node.uid!r}, {node.uid_hash}, is the current id of {other!r}: one of them would get"
                 f" the state of the other; give {other!r} a uid of its own with uid(...)"

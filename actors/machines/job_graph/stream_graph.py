@@ -39,8 +39,8 @@ class StreamNode:
     `publishes_per_checkpoint` marks a sink whose rows become visible with a checkpoint, `event_time` an operator that
     fires with the watermark. For an operator that generates watermarks, `watermark_delay_ms` is their distance to the
     newest row, `idle_timeout_ms` the time without rows after which it is idle, and `quiet_period_ms` the time without
-    rows after which event time advances with the clock. A source with a `watermark_alignment` waits for others of its
-    group.
+    rows after which event time advances with the clock. A source with a `watermark_alignment` waits for other sources
+    of its group.
 
     A uid is automatic if the user has not set it; the id is then structural (`operator_ids`). `uid_hash` is an
     additional id from the user. `state_schema` describes the state of the operator. Among rows with equal `upsert_keys`
@@ -172,11 +172,9 @@ class StreamGraph:
         return self._nodes[uid]
 
     def inputs(self, uid: str) -> tuple[StreamEdge, ...]:
-        """Return the edges into an operator, in the order of addition."""
         return tuple(self._inputs[uid])
 
     def outputs(self, uid: str) -> tuple[StreamEdge, ...]:
-        """Return the edges out of an operator, in the order of addition."""
         return tuple(self._outputs[uid])
 
     def topological(self) -> tuple[StreamNode, ...]:

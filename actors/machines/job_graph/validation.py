@@ -57,7 +57,7 @@ def check_job_graph(job_graph: JobGraph) -> None:
 
 
 def recovers_approximately(job_graph: JobGraph) -> bool:
-    """Return whether a failed task restarts only with its downstream tasks, so that rows are lost."""
+    """Return True if a failed task restarts only with its downstream tasks, so that rows are lost."""
     edges = (edge for vertex in job_graph.vertices for edge in vertex.inputs)
     return any(edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE for edge in edges)
 

@@ -23,7 +23,6 @@ class Channel:
 
 
 def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consumer: int) -> tuple[Channel, ...]:
-    """Return the channels of the consuming subtask `consumer`, in the order of their producers."""
     if ship_strategy not in POINTWISE:
         return tuple(Channel(producer=producer, subpartition=consumer) for producer in range(upstream))
     return tuple(
@@ -33,7 +32,6 @@ def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consum
 
 
 def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, producer: int) -> int:
-    """Return the number of subtasks that read the partition of the producing subtask `producer`."""
     if ship_strategy not in POINTWISE:
         return downstream
     return len(pointwise_consumers(upstream, downstream, producer))

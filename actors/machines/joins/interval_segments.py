@@ -17,7 +17,7 @@ UNBOUNDED_MS = 2**53
 """The bound of an unbounded interval: longer than all times, and its microseconds fit into 64 bits."""
 
 MERGED_ROWS = 250_000
-"""The maximum size of a merged segment, because many batches that need only a part of it would read it."""
+"""The maximum number of rows of a merged segment, because many batches that need only a part of it would read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,10 @@ class Interval:
 
     @property
     def has_lower_bound(self) -> bool:
-        """True if rows can be too early to match."""
         return self.lower_ms > -UNBOUNDED_MS
 
     @property
     def has_upper_bound(self) -> bool:
-        """True if rows can be too late to match."""
         return self.upper_ms < UNBOUNDED_MS
 
     @property
@@ -70,17 +68,16 @@ class IntervalSegments(Segments[Frame]):
         self._interval = interval
         self._emits_unmatched = emits_unmatched
         self._through_ms = interval.through_after_ms
-        # The last row of the other side that a row matches is closed this much later than the row itself.
+        # The last row of the other side that a row can match is closed this much later than the row itself.
         last_met_ms = interval.upper_ms + interval.reversed.through_after_ms
         self.retained_ms = max(self._through_ms, last_met_ms) if other_emits_unmatched else self._through_ms
 
     @property
     def has_end(self) -> bool:
-        """True if rows are dropped at some time."""
         return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the time before which rows are late at a watermark, or `None` if no row is."""
+        """Return the time before which rows are late at a watermark, or `None` if no row is late."""
         return latest(self.closed_to_ms, None if watermark_ms == WATERMARK_MIN else watermark_ms)
 
     def met(self, first_ms: int, last_ms: int) -> tuple[Reading[Frame], ...]:
@@ -89,7 +86,7 @@ class IntervalSegments(Segments[Frame]):
         return tuple(Reading(segment=each) for each in self._live if each.last_ms >= from_ms and each.first_ms <= to_ms)
 
     def closing(self, watermark_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return the rows that this watermark closes, if unmatched rows are emitted."""
+        """Return the rows that this watermark closes, or nothing if the join emits no unmatched rows."""
         closed_to = self.closed_at(watermark_ms)
         if closed_to is None or not self._emits_unmatched:
             return ()
@@ -98,7 +95,6 @@ class IntervalSegments(Segments[Frame]):
         return tuple(each for each in readings if _has_rows(each))
 
     def close(self, watermark_ms: int) -> tuple[BatchId, ...]:
-        """Move the bound to a watermark. Returns the segments that are no longer needed."""
         self.closed_to_ms = self.closed_at(watermark_ms)
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))

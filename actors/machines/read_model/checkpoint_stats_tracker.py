@@ -74,7 +74,6 @@ class CheckpointStatsTracker:
 
     @property
     def last_acknowledged(self) -> Subtasks:
-        """The acknowledgements of the last completed checkpoint, as far as they are retained."""
         return {} if self.latest_completed is None else self._subtasks.get(self.latest_completed.checkpoint_id, {})
 
     @property
@@ -83,7 +82,6 @@ class CheckpointStatsTracker:
         return tuple(map(self._present, reversed(self._history.values())))
 
     def ended(self, limit: int) -> tuple[CheckpointStatistics, ...]:
-        """Return the last `limit` listed checkpoints that have ended, oldest first."""
         newest: list[CheckpointStatistics] = []
         for stats in reversed(self._history.values()):
             if len(newest) >= limit:
@@ -93,7 +91,6 @@ class CheckpointStatsTracker:
         return tuple(reversed(newest))
 
     def lookup(self, checkpoint_id: int) -> CheckpointStatistics | None:
-        """Return a checkpoint that is in progress, listed, or among the latest, or else `None`."""
         stats = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
         stats = stats or next((each for each in latest if each and each.checkpoint_id == checkpoint_id), None)
@@ -183,7 +180,6 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def on_coordinator_lost(self, now: int) -> None:
-        """Fail the checkpoints in progress, because their coordinator has ended."""
         for checkpoint_id in list(self._in_progress):
             self._abort(checkpoint_id, now, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
 
@@ -208,7 +204,7 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def _begun(self, checkpoint_id: int, trigger_ms: int) -> CheckpointStatistics:
-        """Remove and return a checkpoint in progress. If its begin was never reported, create it with `trigger_ms`."""
+        """Remove and return a checkpoint in progress. If its start was never reported, create it with `trigger_ms`."""
         started = self._in_progress.pop(checkpoint_id, None)
         if started is not None:
             self.counts = replace(self.counts, in_progress=self.counts.in_progress - 1)
@@ -223,7 +219,7 @@ class CheckpointStatsTracker:
         if stats.checkpoint_id in self._history:
             self._history[stats.checkpoint_id] = stats
         if stats.checkpoint_id in self._subtasks:
-            # Moved to the end, so that the subtasks are ordered by end time.
+            # Move the entry to the end, so that the subtasks are ordered by end time.
             self._subtasks[stats.checkpoint_id] = self._subtasks.pop(stats.checkpoint_id)
         ended = [each for each in self._subtasks if each not in self._in_progress]
         for oldest in ended[:-SUBTASK_HISTORY]:
@@ -235,7 +231,7 @@ class CheckpointStatsTracker:
             self._history.popitem(last=False)
 
     def _present(self, stats: CheckpointStatistics) -> CheckpointStatistics:
-        """Add the sums over the subtasks so far. Late subtasks do not change the sizes of an ended checkpoint."""
+        """Add the sums over the acknowledged subtasks. Late subtasks do not change the sizes of an ended checkpoint."""
         if stats.checkpoint_id not in self._subtasks:
             return stats
         subtasks = self._subtasks[stats.checkpoint_id].values()
@@ -274,8 +270,6 @@ class CheckpointStatsTracker:
 
 
 class _MinMaxAvg:
-    """Computes the minimum, maximum and average of values without storing them."""
-
     def __init__(self) -> None:
         self._count = self._least = self._greatest = self._total = 0
 

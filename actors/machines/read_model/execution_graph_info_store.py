@@ -74,7 +74,7 @@ class ExecutionGraphInfoStore:
         if model is not None and model.ended_ms is None and model.submitted.vertices == message.job_graph.vertices:
             model.on_new_job_master(now)
             return
-        # The job is new, or another job with this id was submitted before, whose model is replaced.
+        # The job is new, or its model replaces that of another job that was submitted earlier with this id.
         self.jobs.pop(job_id, None)
         self._ended.pop(job_id, None)
         self.jobs[job_id] = JobReadModel(message.job_graph)

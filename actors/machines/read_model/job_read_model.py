@@ -36,8 +36,6 @@ MAX_RESCALES = 100
 
 
 class RescaleHistory:
-    """The rescales of one job, by all of its JobMasters."""
-
     def __init__(self) -> None:
         self._rescales: OrderedDict[str, rescaling.Rescale] = OrderedDict()
         self._counts: Counter[rescaling.RescaleTerminalState] = Counter()
@@ -54,7 +52,6 @@ class RescaleHistory:
             self._rescales.popitem(last=False)
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """End the rescales that the previous JobMaster had begun."""
         reason = rescaling.RescaleTerminatedReason.EXCEPTION_OCCURRED
         for rescale in [each for each in self._rescales.values() if each.reason is None]:
             self.record(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
@@ -70,7 +67,7 @@ class RescaleHistory:
 
 
 POINTS = 120
-"""The maximum number of points in a series. When it is reached, pairs of points are merged."""
+"""The maximum number of points in a series. At the maximum, pairs of points are merged."""
 
 STEP_MS = 1_000
 """The initial length of a step in milliseconds. Actors do not report more often."""
@@ -101,8 +98,7 @@ class _Points(ABC):
         return index
 
     @abstractmethod
-    def combined(self, first: float, second: float) -> float:
-        """Return the combined value of two steps, or of two numbers in one step."""
+    def combined(self, first: float, second: float) -> float: ...
 
     def record(self, at_ms: int, value: float) -> None:
         index = self.place(at_ms)
@@ -128,7 +124,7 @@ class RowCounts(_Points):
         return first + second
 
     def per_second(self, until_ms: int) -> job_details.TimeSeries:
-        """Return the rates up to `until_ms`, 0 for steps without reports. The last step counts only until then."""
+        """Return the rates up to `until_ms`, 0 for steps without reports. The last step ends at `until_ms`."""
         if self.start_ms is None:
             return job_details.TimeSeries()
         lasted = max(1, until_ms - self.start_ms)
@@ -142,13 +138,11 @@ class RowCounts(_Points):
 
 
 class Peaks(_Points):
-    """The maximum of the numbers in each step."""
-
     def combined(self, first: float, second: float) -> float:
         return max(first, second)
 
     def begins_step(self, at_ms: int) -> bool:
-        """Return True for the first call in each step. Creates the step."""
+        """Create the step. Returns True for the first call in each step."""
         new = self.place(at_ms) + 1 - len(self.values)
         self.values.extend([None] * new)
         return new > 0
@@ -158,7 +152,6 @@ class Peaks(_Points):
 
 
 LAST_RESTARTS = 10
-"""The maximum number of retained restarts. A job may restart without end, and each restart has a failure."""
 
 
 class JobReadModel:
@@ -244,7 +237,6 @@ class JobReadModel:
                 pass
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """End the activities of the previous JobMaster and CheckpointCoordinator."""
         self._deployments.end(at_ms)
         self.checkpoints.on_coordinator_lost(at_ms)
         self.rescales.on_new_job_master(at_ms)
@@ -273,7 +265,6 @@ class JobReadModel:
         return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
     def details(self, at_ms: int, checkpoints: int = job_details.CHECKPOINT_HISTORY) -> job_details.JobDetails:
-        """Return the state of the job at `at_ms`, with at most `checkpoints` of its last checkpoints."""
         until = at_ms if self.ended_ms is None else self.ended_ms
         return job_details.JobDetails(
             job_id=self.job_id,
@@ -347,7 +338,7 @@ class JobReadModel:
         if len(self._exceptions) > MAX_ENTRIES:
             del self._exceptions[min(self._exceptions)]
         if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is job.JobStatus.RUNNING:
-            # A region restarts, while the job stays RUNNING.
+            # One region restarts while the job stays RUNNING.
             self._restarted(at_ms, entry.root.cause)
 
     def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
@@ -391,7 +382,7 @@ class JobReadModel:
         if former is not None:
             self._timestamps[self.status] = replace(former, total_ms=former.total_ms + max(0, at_ms - former.at_ms))
         self.status = status
-        # Moved to the end of the dictionary, so that the dictionary is ordered by time.
+        # Move the entry to the end of the dictionary, so that the dictionary is ordered by time.
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
         self._timestamps[status] = job_details.StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
@@ -415,7 +406,6 @@ class DeployingAttempts:
                 self.end(message.timestamp_ms)
 
     def end(self, at_ms: int) -> None:
-        """Record that no attempt is DEPLOYING any more."""
         self._attempts.clear()
         if self.told.since_ms is not None:
             total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)

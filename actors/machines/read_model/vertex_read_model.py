@@ -25,7 +25,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
-"""The time window of rates: long enough for steady values, short enough to drop to zero soon after the last row."""
+"""The time window of rates in ms: long enough for steady values, short enough to drop to zero soon after the last row.
+"""
 
 MAX_ATTEMPTS = 16
 """The maximum number of earlier attempts retained for each subtask (Flink's execution.attempts-history-size)."""
@@ -41,7 +42,6 @@ class _Sample:
 
 
 _Window = tuple[_Sample, _Sample]
-"""The first and the last sample of the window."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Subtask:
         return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
-        """Return whether the attempt is the newest. A newer attempt replaces the current one."""
+        """Return True if the attempt is the newest. A newer attempt replaces the current one."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(replace(self.details(), accumulators=self.accumulators))
@@ -104,7 +104,6 @@ class _Subtask:
         )
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> None:
-        """Add a report of `at_ms`, and drop samples before the window that ends there."""
         self.samples.append(_Sample(at_ms, metrics, accumulators))
         while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
             self.samples.popleft()
@@ -118,7 +117,6 @@ class _Subtask:
                 return
 
     def recent(self) -> _Window | None:
-        """Return the first and last sample of the window, or `None` if the attempt has ended or has too few reports."""
         if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
             return None
         first, last = self.samples[0], self.samples[-1]
@@ -159,7 +157,6 @@ class VertexReadModel:
         self._vertex = replace(self._vertex, parallelism=parallelism)
 
     def reset(self) -> None:
-        """Reset every subtask, because the job restarts."""
         for subtask in self._subtasks:
             subtask.state = ExecutionState.CREATED
 
@@ -187,7 +184,6 @@ class VertexReadModel:
         return metrics.rows_in - before
 
     def record_checkpoint(self, triggered_ms: int) -> None:
-        """Record a completed checkpoint that was triggered at this time, from which restarts begin."""
         for subtask in self._subtasks:
             subtask.checkpointed(triggered_ms)
 
@@ -212,7 +208,6 @@ class VertexReadModel:
     def subtasks(
         self, acknowledged: Mapping[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
     ) -> tuple[SubtaskDetails, ...]:
-        """Return the subtasks with their attempts, and their metrics in a checkpoint."""
         vertex_id = self._vertex.vertex_id
         return tuple(
             _details(number, subtask, acknowledged.get((vertex_id, number)))
@@ -221,7 +216,7 @@ class VertexReadModel:
 
     def details(self, at_ms: int) -> JobVertexDetails:
         states = self.states
-        # A single iteration over the subtasks, because there may be thousands, and displays query each second.
+        # One iteration over the subtasks, because there may be thousands, and displays query each second.
         now = [subtask.now for subtask in self._subtasks]
         all_time = (*self._subtasks, self._gone)
         counts_of = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
@@ -284,7 +279,6 @@ def _details(number: int, subtask: _Subtask, acknowledged: SubtaskCheckpointStat
 
 
 def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
-    """Return rows in and rows out per second, over all windows together."""
     rows_in = rows_out = 0.0
     for first, last in windows:
         ms = last.at_ms - first.at_ms
@@ -294,7 +288,6 @@ def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
 
 
 def _shares(windows: Sequence[_Window]) -> TimeShares | None:
-    """Return the shares of time in the windows in which subtasks were busy, back-pressured and idle."""
     busy = back_pressured = idle = 0
     for first, last in windows:
         busy += last.metrics.busy_ms - first.metrics.busy_ms
@@ -307,7 +300,6 @@ def _shares(windows: Sequence[_Window]) -> TimeShares | None:
 
 
 def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
-    """Add the row counts. Other metrics are not additive across attempts."""
     return TaskIOMetrics(
         rows_in=so_far.rows_in + more.rows_in,
         rows_out=so_far.rows_out + more.rows_out,
@@ -332,18 +324,15 @@ def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
 
 
 def least_watermark(watermarks: Iterable[int | None]) -> int | None:
-    """Return the lowest watermark of the subtasks, or `None` if a subtask has no watermark or there are no subtasks."""
     values = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
     least = min(values, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least
 
 
 def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
-    """Return the latency with the highest median, or `None` without latencies."""
     slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
     return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:
-    """Return whether this is the watermark after the last row."""
     return watermark_ms == WATERMARK_MAX

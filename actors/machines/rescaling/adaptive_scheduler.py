@@ -3,7 +3,7 @@
 A rescale begins when a client has set new bounds, when there are more slots that the job can use, or when the job
 restarts anyway. The parallelism is the one that fits into the available slots. If it differs from the current one, a
 checkpoint is taken first, so that no work is repeated, and then the ExecutionGraph restarts all tasks. If no checkpoint
-can be taken, the job continues from the latest one.
+can be taken, the job continues from the latest checkpoint.
 
 With the default scheduler a job starts with its configured parallelism and restarts with its current one; only a client
 rescales it. With the adaptive scheduler, or if a client had set bounds before this JobMaster began, the job first waits
@@ -75,9 +75,7 @@ _STATES = {
 
 class RescalePhase(Enum):
     IDLE = auto()
-    """No rescale is under way."""
     COUNTING = auto()
-    """The rescale waits for slots."""
     CHECKPOINTING = auto()
     APPLYING = auto()
     """The graph rescales, and its tasks are not deployed yet."""
@@ -98,7 +96,9 @@ _COUNT, _WAIT = "count-slots", "resource-wait"
 
 
 class AdaptiveScheduler:
-    """Decides the parallelism of one job. A client set `requirements` earlier. `name` is unique to the JobMaster."""
+    """Decides the parallelism of one job. `requirements` are those that a client set earlier. `name` is unique to the
+    JobMaster.
+    """
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph
@@ -124,7 +124,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """Return whether the request came from this scheduler, even if it was abandoned since."""
+        """Return True if the request came from this scheduler, even if it has abandoned the request since."""
         return request_id.startswith(f"{self._name}-")
 
     @property
@@ -132,7 +132,7 @@ class AdaptiveScheduler:
         return f"{self._name}-{self._checkpoints}"
 
     def explain(self) -> ResourceWaitExplained | None:
-        """Return which slots the job waits for before it starts or restarts, or `None` if it does not wait."""
+        """Return the slots for which the job waits before it starts or restarts, or `None` if it does not wait."""
         if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
             return None
         groups = group_slots(self._job_graph, self.requirements).values()
@@ -379,7 +379,7 @@ class AdaptiveScheduler:
     # The status of the job
 
     def _on_job_moved(self, status: JobStatus, now: int) -> list[RescalingEffect]:
-        # If the job waited for slots in order to restart, this change supersedes the restart.
+        # If the job waited for slots in order to restart, this change of status supersedes the restart.
         self._restart = None
         if status in _ENDS:
             end_reports = self._end(_ENDS[status], now)
@@ -434,7 +434,6 @@ class RescaleTimeline:
         self._attempts = 0
 
     def enter(self, state: SchedulerState, now: int) -> list[Rescale]:
-        """Record a new state of the scheduler. Returns the current rescale, if any, as a report."""
         if self._state is not None and self._state.state is state:
             return []
         self._state = SchedulerStateSpan(state=state, entered_ms=now)
@@ -477,7 +476,6 @@ class RescaleTimeline:
         return [self._put(rescale)]
 
     def decide(self, parallelism: Mapping[JobVertexId, int]) -> list[Rescale]:
-        """Record the new parallelism of the current rescale."""
         assert self.under_way is not None, "no rescale is under way"
         vertices = tuple(
             replace(vertex, post_parallelism=parallelism[vertex.vertex_id]) for vertex in self.under_way.vertices

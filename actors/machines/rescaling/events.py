@@ -48,8 +48,6 @@ class TasksDeployed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRefused:
-    """The ExecutionGraph has refused to rescale, for this reason."""
-
     why: str
 
 
@@ -76,8 +74,6 @@ class CountSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleGraph:
-    """Let the ExecutionGraph start or restart with this parallelism."""
-
     parallelism: Mapping[JobVertexId, int]
 
 

@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
-    """Return the bounds of a job whose bounds were not set by a client.
+    """Return the bounds of a job whose bounds no client has set.
 
     With the adaptive scheduler the upper bound is the job's parallelism and the lower bound is 1. Otherwise both are
     the job's parallelism.
@@ -134,7 +134,6 @@ def parallelism_of(job_graph: JobGraph) -> dict[JobVertexId, int]:
 
 
 def with_parallelism(job_graph: JobGraph, parallelism: Mapping[JobVertexId, int]) -> JobGraph:
-    """Return the job graph with these numbers of subtasks. Chains and ship strategies are unchanged."""
     vertices = tuple(
         replace(vertex, parallelism=parallelism.get(vertex.vertex_id, vertex.parallelism))
         for vertex in job_graph.vertices
@@ -154,7 +153,6 @@ class GroupSlots:
 
 
 def group_slots(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[str, GroupSlots]:
-    """Return the slots that each sharing group needs and can use, by its name."""
     lower, upper = _effective_bounds(job_graph, requirements)
     return {
         name: GroupSlots(
@@ -166,7 +164,6 @@ def group_slots(job_graph: JobGraph, requirements: JobResourceRequirements) -> d
 
 
 def desired_parallelism(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[JobVertexId, int]:
-    """Return the parallelism of each vertex if there are enough slots."""
     return _effective_bounds(job_graph, requirements)[1]
 
 
@@ -201,7 +198,6 @@ def determine_parallelism(
 def _effective_bounds(
     job_graph: JobGraph, requirements: JobResourceRequirements
 ) -> tuple[dict[JobVertexId, int], dict[JobVertexId, int]]:
-    """Return the bounds of each vertex, within those of its forward group."""
     bounds = {each.vertex_id: each for each in requirements.vertices}
     lower: dict[JobVertexId, int] = {}
     upper: dict[JobVertexId, int] = {}

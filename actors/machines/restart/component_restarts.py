@@ -13,9 +13,9 @@ from dataclasses import dataclass
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 10_000
 FORGIVEN_AFTER_MS = 60_000
-"""Uptime after which the restart count is reset."""
+"""The uptime in ms after which the restart count is reset."""
 MAX_ENDS = 10
-"""A component that ends this many times in a row, each time soon after its start, is not restarted."""
+"""The number of ends in a row, each soon after a start, after which a component is not restarted."""
 
 
 @dataclass(slots=True)

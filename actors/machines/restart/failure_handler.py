@@ -40,8 +40,6 @@ _NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTasks(Generic[T]):
-    """Restart these tasks after the delay."""
-
     tasks: frozenset[T]
     backoff: RestartBackoff
 
@@ -66,7 +64,7 @@ class ExecutionFailureHandler(Generic[T]):
     def handle(
         self, tasks: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
-        """Handle the failure of these tasks, which have failed together. `vertex` is the vertex of the first task."""
+        """Handle the failure of tasks that have failed together. `vertex` is the vertex of the first task."""
         return self._decide(self._failover.tasks_to_restart(tasks), cause, now, vertex)
 
     def handle_global(
@@ -131,13 +129,13 @@ class FailoverStrategy(Protocol[T]):
 
 
 class PartitionAvailability(Generic[T]):
-    """Tracks which results that outlive their producers are available: some are lost, or released."""
+    """Tracks which results that outlive their producers are available. Results may be lost or released."""
 
     def __init__(self) -> None:
         self._gone: set[Partition[T]] = set()
 
     def is_available(self, partition: Partition[T]) -> bool:
-        """Return whether the partition can be read, now or when its producer has finished."""
+        """Return True if the partition can be read, now or when its producer has finished."""
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:
@@ -148,8 +146,6 @@ class PartitionAvailability(Generic[T]):
 
 
 class RestartAllFailoverStrategy(Generic[T]):
-    """Restarts all tasks after any failure (Flink's RestartAllFailoverStrategy)."""
-
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self.all_tasks = frozenset(topology.tasks)
 
@@ -209,7 +205,6 @@ class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
         self._has_finished = has_finished
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """Return the failed tasks and all tasks downstream of them."""
         affected = dict.fromkeys(failed)
         ahead = deque(affected)
         while ahead:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from flykka.messages.wire.failure import SerializedThrowable
 
 MAX_SIGNATURES = 64
-"""The maximum number of different failures that are counted: the most recent ones."""
+"""The maximum number of different failures that are counted. The most recent failures are kept."""
 
 _ENVIRONMENT = frozenset(
     {
@@ -52,8 +52,8 @@ _ENVIRONMENT = frozenset(
     }
 )
 
-# The parts of messages that differ between equal failures: values, because the first of several Spark tasks to fail
-# varies; ids, addresses, attempt numbers, and the files of one attempt.
+# The parts of messages that differ between equal failures: values, because any of several Spark tasks may fail first;
+# ids, addresses, attempt numbers, and the files of one attempt.
 _VOLATILE = re.compile(
     r"(?<!\w)'[^'\n]*'(?!\w)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -122,5 +122,4 @@ class RepeatedFailures:
         )
 
     def checkpoint_completed(self) -> None:
-        """Reset the counts, because the job has made progress."""
         self._counts.clear()

@@ -43,8 +43,7 @@ class RestartStrategy(Protocol):
     def allowance(self) -> str:
         """The restarts that the strategy allows, as text that fits after "it allows"."""
 
-    def can_restart(self, now: int) -> bool:
-        """Return whether one more restart is allowed."""
+    def can_restart(self, now: int) -> bool: ...
 
     def restart(self, now: int) -> None:
         """Record a restart. Call this only if `can_restart` has returned True."""
@@ -170,7 +169,6 @@ class ExponentialDelayRestartStrategy:
         return True
 
     def restart(self, now: int) -> None:
-        """Increase the delay, or reset it if the last failure was long ago."""
         if now - self._last_failure_ms >= self._reset_ms + self._current_ms:
             self._current_ms = self._initial_ms
         else:
@@ -207,7 +205,7 @@ def _restarts(number: int) -> str:
 
 
 def restarts_without_end(configuration: job_graph.RestartStrategyConfiguration) -> bool:
-    """Return whether a job that always fails with the same failure is restarted forever."""
+    """Return True if a job that always fails with the same failure is restarted forever."""
     match configuration:
         case job_graph.FixedDelayRestartStrategyConfiguration(attempts=None):
             return True

@@ -15,12 +15,10 @@ from flykka.messages.graph.job_graph import InputDependencyConstraint
 
 T = TypeVar("T", bound=Hashable)
 Groups = list[tuple[T, ...]]
-"""Groups of tasks that are deployed together."""
 
 
 class SchedulingStrategy(Protocol[T]):
-    def start(self) -> Groups[T]:
-        """Return the tasks that begin with the job."""
+    def start(self) -> Groups[T]: ...
 
     def data_produced(self, task: T) -> Groups[T]:
         """Return the tasks that begin because the output of this running task can be read."""
@@ -58,7 +56,6 @@ class EagerSchedulingStrategy(Generic[T]):
 
 
 def in_order(topology: SchedulingTopology[T], tasks: Collection[T]) -> tuple[T, ...]:
-    """Return the tasks of these regions in the order of the job."""
     ordered = [task for region in sorted(topology.regions_of(tasks)) for task in topology.regions[region]]
     return tuple(task for task in ordered if task in tasks)
 
@@ -109,7 +106,6 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
                 self._unfinish(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Return the regions whose inputs are complete. The other regions begin when their inputs are complete."""
         self.reset(tasks)
         return self._schedule(sorted(self._topology.regions_of(tasks)))
 
@@ -170,7 +166,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(first)
 
     def finished(self, task: T) -> Groups[T]:
-        """Return the tasks that can read a result that this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -197,11 +192,10 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(in_order(self._topology, tasks))
 
     def consumable(self, task: T) -> tuple[bool, ...]:
-        """Return for each input of the task whether it can be read."""
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """Return whether the task has enough inputs to begin. A source needs no input."""
+        """Return True if the task has enough inputs to begin. A source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

@@ -64,14 +64,12 @@ class SchedulingTopology(Generic[T]):
         self.region_inputs = tuple(self._region_inputs())
 
     def consumed(self, task: T) -> Sequence[Exchange[T]]:
-        """Return the groups of partitions that a task reads, in the order of its inputs."""
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:
         return self._produced.get(task, ())
 
     def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:
-        """Return the regions of these tasks, each once, in the order of the tasks."""
         return tuple(dict.fromkeys(self.region_of[task] for task in tasks))
 
     def _region_inputs(self) -> Iterator[RegionInput[T]]:

@@ -45,7 +45,6 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, Sl
 from flykka.messages.wire.ref import Ref
 
 AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | slot_pool.SlotPoolEvent
-"""Requests of the ExecutionGraph, and events of the job's slots."""
 AllocatorEffect = SlotAnswer | slot_pool.OutwardEffect
 
 
@@ -146,7 +145,6 @@ class ExecutionSlotAllocator:
     def _place_on(
         self, request: SlotRequest, task_managers: Iterable[TaskManagerId], now: int
     ) -> list[AllocatorEffect] | None:
-        """Place the attempt on one of these TaskManagers, preferably in a shared slot."""
         preferred = tuple(task_managers)
         for task_manager in preferred:
             shared = self.sharing.room(request, task_manager)

@@ -95,7 +95,6 @@ class LeastUtilized:
         return slot in candidate.free[candidate.sizes[slot]]
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """Return the used fraction of the TaskManager's slots, from 0 to 1."""
         return self._candidates[task_manager].utilization
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
@@ -112,7 +111,6 @@ class LeastUtilized:
                 assert not slots or queued, f"the free slots of {task_manager} are not queued"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
-        """Return the heap entry of the least used TaskManager with a free slot of this size."""
         heap = self._heaps[size]
         while heap:
             utilization, order, task_manager = heap[0]

@@ -33,7 +33,7 @@ def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
 
 
 def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
-    """Return the size of the slot that is cut for a request. Resources without a size get the default size."""
+    """Return the size of the slot that is created for a request. Resources without a size get the default size."""
     return of_figures(own or other for own, other in zip(figures(required), figures(default), strict=True))
 
 
@@ -56,7 +56,6 @@ def of_figures(numbers: Iterable[int]) -> ResourceSpec:
 
 
 def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
-    """Return the reason for refusing a request, if `largest` are the largest possible slots."""
     there = sorted(largest, key=figures, reverse=True)
     offered = (
         f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there are no slots"
@@ -81,16 +80,13 @@ class ResourceBudget:
 
     @property
     def utilization(self) -> float:
-        """The used fraction of the most used resource, from 0 to 1."""
         return max(used / there if there else 0.0 for there, used in zip(figures(self.total), self._taken, strict=True))
 
     def has_room_for(self, size: ResourceSpec) -> bool:
-        """Return whether a slot of this size fits into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return all(not there or used + own <= there for own, there, used in needed)
 
     def slots_left(self, size: ResourceSpec, at_most: int) -> int:
-        """Return how many slots of this size, up to `at_most`, fit into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
         return min([at_most, *(max(there - used, 0) // own for own, there, used in needed if own and there)])
 
@@ -122,7 +118,6 @@ def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: Resou
 
 
 def _fill(budget: ResourceBudget, size: ResourceSpec, number: int) -> int:
-    """Count up to `number` slots. Returns how many fit."""
     count = min(number, budget.slots_left(size, number))
     for _ in range(count):
         budget.take(size)

@@ -106,7 +106,7 @@ SlotManagerEffect = (
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout, which also applies in the SlotPool of the job."""
+"""Flink's slot.request.timeout in ms, which also applies in the SlotPool of the job."""
 ALLOCATE_TIMEOUT_MS = 10_000
 """The time in which a TaskManager has to reply, in milliseconds (Flink's akka.ask.timeout)."""
 
@@ -172,12 +172,10 @@ class SlotManager:
 
     @property
     def allocations(self) -> dict[SlotId, AllocationId | None]:
-        """The allocation that holds each known slot, or for which the slot is PENDING."""
         return {slot.slot_id: slot.allocation_id for slot in self._slots}
 
     @property
     def requests(self) -> tuple[AllocationId, ...]:
-        """The unfulfilled requests, with a PENDING slot or without a slot."""
         return tuple(self._requests)
 
     @property
@@ -313,7 +311,6 @@ class SlotManager:
         return [*self._fail_unfulfillable(), *self._serve()]
 
     def _fail_unfulfillable(self) -> list[SlotManagerEffect]:
-        """Fail the waiting requests for which no slot will ever be large enough."""
         if not self._refuses_unfulfillable:
             return []
         sizes = self._slots.sizes() | self._tracker.sizes_to_come()
@@ -321,7 +318,6 @@ class SlotManager:
         return [self._fail_request(each, too_large(each.resources, sizes), is_unfulfillable=True) for each in hopeless]
 
     def _fail_hopeless(self, reason: str) -> list[SlotManagerEffect]:
-        """Fail the waiting requests if several TaskManagers in a row have failed to start."""
         if not self._tracker.keeps_failing:
             return []
         why = f"no TaskManager can be started: {reason}"
@@ -392,7 +388,6 @@ class SlotManager:
     # Slots
 
     def _serve(self) -> list[SlotManagerEffect]:
-        """Assign free slots to waiting requests as long as both exist."""
         effects: list[SlotManagerEffect] = []
         while (choice := self._waiting.next(self._slots.choose)) is not None:
             request, chosen_slot = choice
@@ -413,7 +408,6 @@ class SlotManager:
         return [*effects, *self._tracker.start_for(self._waiting.sizes())]
 
     def _allocate(self, slot: TaskManagerSlot, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """Record that the allocation holds the slot, replacing any earlier assignment."""
         if slot.state is SlotState.ALLOCATED and slot.allocation_id == allocation_id:
             return
         if slot.state is SlotState.ALLOCATED:
@@ -438,7 +432,6 @@ class SlotManager:
         self._record_use(slot.task_manager)
 
     def _wait_again(self, slot: TaskManagerSlot) -> None:
-        """Put the request of this slot back into the queue, ahead of all later requests."""
         request = self._requests[slot.holder]
         request.slot_id = None
         self._waiting.add_first(request)
@@ -458,7 +451,7 @@ class PendingSlotRequest:
 
 
 class PendingSlotRequests:
-    """The waiting requests by size. Of those that a slot can serve, the request with the lowest `order` is next.
+    """The waiting requests by size. Among the requests that a slot can serve, the one with the lowest `order` is next.
 
     There are only a few sizes, so the next request is found at once, even if many wait for larger slots than those that
     become free.

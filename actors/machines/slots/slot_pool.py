@@ -139,20 +139,17 @@ class ReleaseEmptyTaskManager:
 
 PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
 OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
-"""Effects of the pool that do not concern the slots of attempts."""
 SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout."""
+"""Flink's slot.request.timeout in ms."""
 IDLE_TIMEOUT_MS = 50_000
-"""Flink's slot.idle.timeout."""
+"""Flink's slot.idle.timeout in ms."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _PooledSlot:
-    """A slot of the job: assigned to a request, or free since `free_since_ms`, possibly reserved (`is_kept`)."""
-
     allocation_id: AllocationId
     slot_id: SlotId
     task_manager: TaskManagerId
@@ -242,14 +239,13 @@ class SlotPool:
 
     @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
-        """The waiting requests, longest waiting first."""
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
-        """Return whether this allocation's slot, which may be reserved, is unused and has the required resources."""
+        """Return True if this allocation's slot, which may be reserved, is unused and has the required resources."""
         slot = self._free.get(allocation_id)
         return slot is not None and fits(required, slot.size)
 
@@ -266,7 +262,6 @@ class SlotPool:
         return self._for_anybody.utilization(task_manager)
 
     def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
-        """Return the slots that the job holds on a TaskManager, used or free (Flink's AllocatedSlotReport)."""
         return {slot_id: slot.allocation_id for slot_id, slot in self._slots_of.get(task_manager, {}).items()}
 
     def check(self) -> None:
@@ -411,7 +406,6 @@ class SlotPool:
         return self._assign_to_waiting(slot)
 
     def _assign_to_waiting(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
-        """Assign the free slot to the longest waiting request that fits."""
         request_id = next((each for each, pending in self._pending.items() if fits(pending.resources, slot.size)), None)
         if request_id is None:
             return []

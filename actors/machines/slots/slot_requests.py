@@ -13,8 +13,6 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedSlot:
-    """A slot that the job holds, its TaskManager, and its size."""
-
     allocation_id: AllocationId
     task_manager_id: TaskManagerId
     task_manager: Ref
@@ -49,8 +47,6 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSlots:
-    """Allocate a place in a slot for each of these attempts, which are in topological order."""
-
     requests: tuple[SlotRequest, ...]
 
 
@@ -78,8 +74,6 @@ class SlotAllocated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocationFailed:
-    """No slot was found for these attempts."""
-
     attempts: tuple[ExecutionAttemptId, ...]
     cause: SerializedThrowable
 
@@ -97,4 +91,3 @@ class SlotsLost:
 
 
 SlotAnswer = SlotAllocated | SlotAllocationFailed | SlotsLost
-"""Events of the slots that the ExecutionGraph handles."""

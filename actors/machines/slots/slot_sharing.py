@@ -1,8 +1,8 @@
 """The shared slots of a job: their attempts, and the room for further attempts (Flink's SlotSharingManager).
 
 A shared slot belongs to a sharing group. It holds at most one subtask of each vertex, and for each co-location group
-the tasks of one constraint. The first member requests it, and it is returned when the last member has left. The place
-of a subtask that will return is reserved, as Flink reserves prior allocations.
+the tasks of one constraint. The first member requests the slot, and the slot is returned when the last member has left.
+The place of a subtask that will return is reserved, as Flink reserves prior allocations.
 
 For each group an index has the slots in which a further subtask of a vertex has room, by TaskManager. So a place is
 found at once with any number of tasks.
@@ -29,8 +29,6 @@ Subtask = tuple[JobVertexId, int]
 
 @dataclass(slots=True, kw_only=True)
 class SharedSlot:
-    """A slot that is requested or held, with its members."""
-
     request_id: SlotRequestId
     group: str
     slot: AssignedSlot | None = None
@@ -46,7 +44,7 @@ class SharedSlot:
         return total
 
     def has_room_for(self, request: SlotRequest) -> bool:
-        """Return whether the slot is large enough for one more attempt, or its size is not known yet."""
+        """Return True if the slot is large enough for one more attempt, or its size is not known yet."""
         return self.slot is None or fits(merged(self.required, request.resources), self.slot.size)
 
 
@@ -109,24 +107,20 @@ class SlotSharing:
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
-        """Return the slot of the subtask's previous attempt, if it is reserved."""
         return self._prior.get(_subtask(request))
 
     def is_kept(self, allocation_id: AllocationId) -> bool:
-        """Return whether subtasks will return to this slot."""
         return allocation_id in self._kept_for
 
     # Room for requests
 
     def room(self, request: SlotRequest, task_manager: TaskManagerId | None = None) -> SharedSlot | None:
-        """Return the first held slot that the request can join, on any TaskManager or on this one."""
         opened = self._open(request.slot_sharing_group, _place(request))
         if task_manager is None:
             return self._joinable(request, opened.resolved.values())
         return self._joinable(request, opened.by_task_manager.get(task_manager, {}).values())
 
     def room_in_pending(self, request: SlotRequest) -> SharedSlot | None:
-        """Return a requested slot that the request can join."""
         return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
 
     def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
@@ -197,7 +191,6 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def drop(self, shared: SharedSlot) -> tuple[SlotRequest, ...]:
-        """Remove a slot that is returned or lost. Returns its members."""
         group = self._groups[shared.group]
         del group.slots[shared.request_id]
         del self._by_request[shared.request_id]
@@ -212,7 +205,6 @@ class SlotSharing:
         return tuple(shared.members.values())
 
     def drop_reservation(self, request: SlotRequest) -> AllocationId | None:
-        """Drop the reservation of a subtask that has a place. Returns the slot if no other reservation is left."""
         allocation_id = self._prior.pop(_subtask(request), None)
         if allocation_id is None:
             return None
@@ -228,14 +220,12 @@ class SlotSharing:
         return allocation_id
 
     def forget(self, allocation_id: AllocationId) -> None:
-        """Drop the reservations of a slot that the job has lost."""
         for subtask in self._kept_for.pop(allocation_id, {}):
             del self._prior[subtask]
         for reserved in self._kept_in.values():
             reserved.pop(allocation_id, None)
 
     def forget_all(self) -> tuple[AllocationId, ...]:
-        """Drop all reservations. Returns their slots."""
         reserved = tuple(self._kept_for)
         for allocation_id in reserved:
             places = dict.fromkeys(self._kept_for[allocation_id].values())
@@ -285,7 +275,6 @@ class SlotSharing:
                 opened.add(shared)
 
     def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
-        """Return whether the place is free, and not reserved for a subtask other than `subtask`."""
         kind, name = place
         if kind == "co-location":
             return name not in shared.constraints

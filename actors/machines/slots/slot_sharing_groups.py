@@ -15,7 +15,6 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[JobVertex, ...]]:
-    """Return the groups and their members, in the order of the vertices."""
     groups: dict[str, tuple[JobVertex, ...]] = {}
     for vertex in vertices:
         groups[vertex.slot_sharing_group] = (*groups.get(vertex.slot_sharing_group, ()), vertex)
@@ -23,7 +22,6 @@ def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[Job
 
 
 def slots_needed(vertices: Iterable[JobVertex]) -> int:
-    """Return the number of slots needed to run all of these vertices at once."""
     groups = slot_sharing_groups(vertices)
     return sum(max(vertex.parallelism for vertex in members) for members in groups.values())
 
@@ -47,7 +45,6 @@ def _has_sink(vertex: JobVertex) -> bool:
 
 
 def parallelism_for(vertices: Iterable[JobVertex], slots: int) -> Mapping[JobVertexId, int] | None:
-    """Return the parallelism of each vertex for this number of slots, or `None` if it is too few."""
     groups = slot_sharing_groups(vertices)
     for_each = slots // len(groups)
     if for_each == 0:

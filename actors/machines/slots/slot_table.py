@@ -5,7 +5,7 @@ tasks end). If a task arrives before its slot is accepted, the JobMaster has evi
 tasks stays allocated until its JobMaster frees it, and is free only when its last task has ended.
 
 There is at most one unanswered offer per JobMaster, so that a reply is unambiguous. The offer is repeated with the same
-number until there is a reply. A slot that no JobMaster accepts is freed after a timeout. Slots that are cut for a
+number until there is a reply. A slot that no JobMaster accepts is freed after a timeout. Slots that are created for a
 request exist until they are free; together they never exceed the `ResourceBudget`.
 
 Not here: refs, sessions, and how a task runs.
@@ -112,9 +112,9 @@ SlotTableEffect = Tell[TableAddress] | RunTask | StartTimer | CancelTimer | End 
 
 
 OFFER_TIMEOUT_MS = 10_000
-"""The timeout after which an unanswered offer is repeated (Flink's akka.ask.timeout)."""
+"""The timeout in ms after which an unanswered offer is repeated (Flink's akka.ask.timeout)."""
 SLOT_TIMEOUT_MS = 60_000
-"""The timeout after which a slot that no JobMaster has accepted is freed (Flink's taskmanager.slot.timeout)."""
+"""The timeout in ms after which a slot that no JobMaster has accepted is freed (Flink's taskmanager.slot.timeout)."""
 
 
 class TaskSlotState(Enum):
@@ -159,7 +159,7 @@ class _Job:
 
 
 class SlotTable:
-    """All slots of one TaskManager: the slots of equal size, and those that are cut from its `total` resources."""
+    """All slots of one TaskManager: the slots of equal size, and those that are created from its `total` resources."""
 
     def __init__(
         self,
@@ -293,7 +293,6 @@ class SlotTable:
         return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
-        """Offer the remaining slots, once the JobMaster has replied to the last offer."""
         if not job.connected or job.offered or not job.to_offer:
             return []
         job.offer += 1
@@ -329,7 +328,7 @@ class SlotTable:
         for allocation_id in offered:
             slot = job.slots.get(allocation_id)
             if slot is None:
-                continue  # The slot was freed since it was offered.
+                continue  # The slot was freed after it was offered.
             if allocation_id not in event.accepted:
                 effects += self._release(slot)
             else:
@@ -405,13 +404,12 @@ class SlotTable:
         return [End()] if self.is_closed else []
 
     def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
-        """Free the slot at once, or when its last task has ended."""
         if slot.state is TaskSlotState.RELEASING:
             return [Ignore(reason=f"{slot.slot_id} is being released")]
         if not slot.tasks:
             return self._free(slot)
         slot.move(TaskSlotState.RELEASING)
-        # The tasks fail and are not cancelled, because no cancellation was requested: the JobMaster has to handle the
+        # The tasks fail and are not cancelled: no cancellation was requested, so the JobMaster has to handle a
         # failure.
         return [Tell(to=attempt, message=self._fail_task(attempt)) for attempt in slot.tasks]
 
@@ -441,7 +439,7 @@ class SlotTable:
 
 
 def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:
-    """Return a report that an attempt has failed which never ran, or ended without a report."""
+    """Report that an attempt has failed which never ran, or which ended without a report."""
     failure = SerializedThrowable(type_name=type_name, message=text)
     reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
     return UpdateTaskExecutionState(state=reached)
@@ -461,7 +459,6 @@ def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
 
 
 def with_managed_memory(descriptor: TaskDeploymentDescriptor, size: ResourceSpec) -> TaskDeploymentDescriptor:
-    """Return the descriptor with the task's share of its slot's managed memory, if that is declared."""
     if not size.managed_mib:
         return descriptor
     own = int(size.managed_mib * MIB * descriptor.vertex.managed_memory_fraction)

@@ -1,6 +1,6 @@
 """The slots of all TaskManagers as the ResourceManager knows them, and which slots are free.
 
-A request with a declared size gets a slot that is cut to this size, if a TaskManager supports that (`DynamicSlots`).
+A request with a declared size gets a new slot of this size, if a TaskManager supports that (`DynamicSlots`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class TaskManagerSlots:
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """Return the slot to use next: a slot to cut, or a free one."""
         cut = self._dynamic.choose(required)
         if cut is not None:
             return cut
@@ -115,7 +114,6 @@ class TaskManagerSlots:
         )
 
     def is_free(self, slot: TaskManagerSlot) -> bool:
-        """Return whether the slot is free, and not blocked by slots that were cut."""
         return slot.state is SlotState.FREE and not self._dynamic.is_blocked(slot.task_manager, slot.slot_id)
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
@@ -128,7 +126,6 @@ class TaskManagerSlots:
         self._dynamic.register(task_manager, total)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """Add a slot: a free slot, or a dynamic slot that is about to be allocated."""
         slot = TaskManagerSlot(
             slot_id=status.slot_id, task_manager=task_manager, size=status.resources, is_dynamic=status.is_dynamic
         )
@@ -175,7 +172,6 @@ class TaskManagerSlots:
         self._block(slot.task_manager)
 
     def release(self, slot: TaskManagerSlot) -> None:
-        """Free the slot, or remove it if it is dynamic."""
         slot.state = next_phase(SLOT_MOVES, slot.state, SlotState.FREE)
         slot.allocation_id = slot.job_id = None
         self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
@@ -214,8 +210,6 @@ class TaskManagerSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSlot:
-    """The slot for a request: an existing slot, or a new slot to `cut` to this size."""
-
     task_manager: TaskManagerId
     slot_id: SlotId
     cut: ResourceSpec | None = None
@@ -226,18 +220,16 @@ class _Declared:
     budget: ResourceBudget
     default: ResourceSpec = UNSPECIFIED
     open: int = 0
-    """The number of available free slots of the default size."""
     blocked: dict[SlotId, None] = field(default_factory=dict)
-    """The free slots that are not available."""
     next_index: int = 0
 
 
 class DynamicSlots:
-    """Cuts slots to the size of a request, from the free resources of a TaskManager (Flink's fine-grained resources).
+    """Creates slots of a requested size from the free resources of a TaskManager (Flink's fine-grained resources).
 
-    Only TaskManagers that have declared their resources cut slots. Their slots of the default size, which exist from
-    the start, use the same resources, so free slots are blocked if the remaining resources do not suffice. A slot is
-    cut at the most used TaskManager that has room, so that room for large requests remains elsewhere.
+    Only TaskManagers that have declared their resources create such slots. Their slots of the default size, which exist
+    from the start, use the same resources, so free slots are blocked if the remaining resources do not suffice. A slot
+    is created at the most used TaskManager that has room, so that room for large requests remains elsewhere.
 
     Not here: which slots are free and which allocations hold them (`task_manager_slots`).
     """
@@ -246,7 +238,6 @@ class DynamicSlots:
         self._declared: dict[TaskManagerId, _Declared] = {}
 
     def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
-        """Register a TaskManager without slots. Does nothing if it has declared no resources."""
         if total != UNSPECIFIED:
             self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
 
@@ -264,7 +255,7 @@ class DynamicSlots:
             own.open += 1
 
     def take(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> bool:
-        """Count a slot as used, which was free or is new. Returns True if it was blocked."""
+        """Count a free or new slot as used. Returns True if it was blocked."""
         own = self._declared.get(task_manager)
         if own is None:
             return False
@@ -278,7 +269,6 @@ class DynamicSlots:
         return False
 
     def give_back(self, task_manager: TaskManagerId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """Count a slot as free or, if dynamic, as removed."""
         own = self._declared.get(task_manager)
         if own is not None:
             own.budget.give_back(size)
@@ -298,7 +288,6 @@ class DynamicSlots:
         own.blocked[slot] = None
 
     def unblock(self, task_manager: TaskManagerId) -> SlotId:
-        """Make a blocked slot available again."""
         own = self._declared[task_manager]
         own.open += 1
         slot, _ = own.blocked.popitem()
@@ -320,14 +309,13 @@ class DynamicSlots:
         return ChosenSlot(task_manager=task_manager, slot_id=new, cut=cut_for(required, own.default))
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """Return whether no slot uses resources of the TaskManager, or its resources are not known."""
+        """Return True if no slot uses resources of the TaskManager, or its resources are not known."""
         return task_manager not in self._declared or not self._declared[task_manager].budget.utilization
 
     def totals(self) -> dict[TaskManagerId, ResourceSpec]:
         return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
 
     def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:
-        """Return the total and the free resources of a TaskManager, both unspecified if they are not known."""
         own = self._declared.get(task_manager)
         return (UNSPECIFIED, UNSPECIFIED) if own is None else (own.budget.total, own.budget.remaining)
 

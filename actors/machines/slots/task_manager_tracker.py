@@ -21,12 +21,13 @@ NAME = "task-manager-"
 """The prefix of TaskManager names, followed by a number."""
 
 START_RETRY_MS = 3_000
-"""The delay after a TaskManager ended before it registered (Flink's resourcemanager.start-worker.retry-interval)."""
+"""The delay in ms after a TaskManager ended before it registered (Flink's resourcemanager.start-worker.retry-interval).
+"""
 START_RETRY_MS_MAX = 60_000
 START_FAILURES_MAX = 3
 """The number of failed starts in a row after which requests no longer wait for a new TaskManager."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
-"""Flink's resourcemanager.taskmanager-timeout."""
+"""Flink's resourcemanager.taskmanager-timeout in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,9 @@ class StartTaskManager:
 @trace_tag("cluster.worker_counts")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCounts:
-    """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that each TaskManager offers.
+    """The `configured` and `maximum` number of TaskManagers, and the slots that each TaskManager offers.
 
-    A TaskManager with `total` resources can cut slots of sizes other than `slot_size` from them. TaskManagers beyond
+    A TaskManager with `total` resources can create slots of sizes other than `slot_size` from them. TaskManagers beyond
     the configured number are released after `idle_timeout_ms` without use.
     """
 
@@ -77,14 +78,12 @@ class TaskManagerTracker:
     # Queries
 
     def knows(self, task_manager: TaskManagerId) -> bool:
-        """Return whether the TaskManager is running or starting."""
         return task_manager in self._starting or task_manager in self._registered
 
     def is_registered(self, task_manager: TaskManagerId) -> bool:
         return task_manager in self._registered
 
     def is_gone(self, task_manager: TaskManagerId, instance: int) -> bool:
-        """Return whether this instance, or a later one, was given up."""
         return instance <= self._gone.get(task_manager, 0)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
@@ -96,17 +95,14 @@ class TaskManagerTracker:
 
     @property
     def startable_slots(self) -> int:
-        """The number of slots that will come from TaskManagers that are starting or can still be started."""
         room = self._workers.limit() - len(self._starting) - len(self._registered)
         return self.expected_slots + max(0, room) * self._workers.slots
 
     @property
     def keeps_failing(self) -> bool:
-        """True if so many starts in a row have failed that the next one will probably fail, too."""
         return self._failures >= START_FAILURES_MAX
 
     def sizes_to_come(self) -> frozenset[ResourceSpec]:
-        """Return the largest slot of a TaskManager that is starting or can be started, or nothing if there is none."""
         can_start = len(self._starting) + len(self._registered) < self._workers.limit()
         return frozenset({self._workers.largest_slot} if can_start or self.expected_slots > 0 else ())
 
@@ -119,7 +115,6 @@ class TaskManagerTracker:
             self._last_number = max(self._last_number, number_of(task_manager))
 
     def register(self, task_manager: TaskManagerId, instance: int) -> None:
-        """Register a TaskManager, which may have been started elsewhere."""
         self._failures = 0
         self._starting.pop(task_manager, None)
         self._registered[task_manager] = instance
@@ -132,12 +127,10 @@ class TaskManagerTracker:
                 self._starting[expecting] -= 1
 
     def start_missing(self, delay_ms: int = 0) -> list[StartTaskManager]:
-        """Start the TaskManagers that are missing from the configured number."""
         missing = self._workers.configured - len(self._starting) - len(self._registered)
         return [self._start(delay_ms) for _ in range(missing)]
 
     def start_for(self, waiting: Collection[tuple[ResourceSpec, int]]) -> list[StartTaskManager]:
-        """Start TaskManagers for the waiting requests of each size, within the limit."""
         room = self._workers.limit() - len(self._starting) - len(self._registered)
         return [self._start(self._pause()) for _ in range(min(self._lacking(waiting), room))]
 
@@ -152,7 +145,6 @@ class TaskManagerTracker:
     # Lost and released TaskManagers
 
     def give_up(self, task_manager: TaskManagerId, instance: int) -> list[StartTaskManager]:
-        """Remove a lost TaskManager, and start replacements."""
         had_registered = task_manager in self._registered
         if not had_registered:
             self._failures += 1
@@ -163,7 +155,7 @@ class TaskManagerTracker:
         self.forget(task_manager, self._registered[task_manager])
 
     def forget(self, task_manager: TaskManagerId, instance: int) -> None:
-        """Remove a TaskManager. This instance of it cannot return."""
+        """Remove a TaskManager. This instance of the TaskManager cannot return."""
         self.leave(task_manager)
         self._gone[task_manager] = max(instance, self._gone.get(task_manager, 0))
 
@@ -186,7 +178,6 @@ class TaskManagerTracker:
             self._idle_period[task_manager] = self._last_idle_period
 
     def idle_for_too_long(self, now: int) -> list[tuple[TaskManagerId, int]]:
-        """Return the TaskManagers that may be released because there are too many, with their idle periods."""
         idle = [
             (task_manager, self._idle_period[task_manager])
             for task_manager, since_ms in self._idle_since_ms.items()
@@ -195,7 +186,7 @@ class TaskManagerTracker:
         return idle[: max(0, len(self._registered) - self._workers.configured)]
 
     def may_release(self, task_manager: TaskManagerId, idle_period: int) -> bool:
-        """Return whether the TaskManager has been idle since this period began, and there are still too many."""
+        """Return True if the TaskManager has been idle since this period began, and there are still too many."""
         is_same = task_manager in self._idle_since_ms and self._idle_period[task_manager] == idle_period
         return is_same and len(self._registered) > self._workers.configured
 
@@ -218,6 +209,5 @@ class TaskManagerTracker:
 
 
 def number_of(task_manager: TaskManagerId) -> int:
-    """Return the number in a TaskManager's name, or 0 if the name has no number."""
     number = task_manager.removeprefix(NAME)
     return int(number) if number.isdecimal() else 0

@@ -4,7 +4,7 @@ Mirrors Flink's SourceCoordinator and SourceCoordinatorContext. One enumerator p
 gets which split. This module decides when splits are discovered, which state of a source belongs to a checkpoint, and
 what happens when the tasks restart. At most one discovery of a source runs at any time, even during restarts; the
 result of a discovery that began before a restart is ignored, and another discovery follows. If a discovery does not
-return all splits, the next one follows when few splits are left.
+return all splits, the next discovery follows when few splits remain.
 
 Not here: the discovery itself, which may block, and the current attempts of subtasks.
 """
@@ -257,7 +257,7 @@ class SourceCoordinator:
 
 
 def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEffect]:
-    """Warn once that the path of the source does not exist. Warns again only after the path has existed."""
+    """Warn that the path of the source does not exist: once, and again after the path has existed."""
     path = event.missing_path
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
@@ -280,9 +280,9 @@ class _Reader:
 class SplitEnumerator:
     """Assigns the splits of one source to its readers (Flink's SplitEnumerator and the gateways to its subtasks).
 
-    Splits are assigned whole and in the order of their discovery, one per reader and turn, in the order of the
-    requests, so that a reader with large requests does not starve the others. If no splits are left and no more can be
-    discovered, a reader that requests splits is notified once.
+    Splits are never divided and are assigned in the order of their discovery, one per reader and turn, in the order of
+    the requests, so that a reader with large requests does not starve the others. If no splits remain and no more can
+    be discovered, a reader that requests splits is notified once.
 
     Between the snapshot of this state for a checkpoint and the reader's own part in the checkpoint, a reader gets no
     splits: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and
@@ -301,8 +301,8 @@ class SplitEnumerator:
         self._vertex_id = vertex_id
         self._operator_id = operator_id
         self._readers = [_Reader() for _ in range(parallelism)]
-        # The waiting readers in the order of their requests. An ended reader is removed from the middle, and large
-        # jobs have thousands of readers.
+        # The waiting readers in the order of their requests. An OrderedDict, because an ended reader is removed from
+        # the middle, and large jobs have thousands of readers.
         self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
         self._returned: dict[int, deque[NumberedSplit]] = {}
@@ -318,12 +318,10 @@ class SplitEnumerator:
 
     @property
     def has_few_splits(self) -> bool:
-        """True if readers may soon wait for splits."""
         return len(self._unassigned) < FEW_SPLITS
 
     @property
     def files_unassigned(self) -> int:
-        """The number of discovered files that wait for a reader."""
         reserved = (split for splits in self._returned.values() for split, _ in splits)
         return files_in(self._unassigned) + files_in(reserved)
 
@@ -453,7 +451,6 @@ class SplitEnumerator:
         return self._serve()
 
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Continue with the readers that wait for no other checkpoint."""
         changed = {
             subtask: checkpoints
             for subtask, checkpoints in closed_for.items()
@@ -467,7 +464,6 @@ class SplitEnumerator:
         return self._serve() if changed else [Ignore(reason=f"no reader waits for checkpoint {checkpoint_id}")]
 
     def _reopen_all(self, checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Reopen the readers that wait for a checkpoint, which has completed or was aborted."""
         waiting = {
             subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
             for subtask, reader in enumerate(self._readers)
@@ -502,7 +498,6 @@ class SplitEnumerator:
         return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
 
     def _next_turn(self) -> int | None:
-        """Return the waiting reader that gets the next split, or `None` if there is no split for any of them."""
         if self._turns and self._unassigned:
             return self._turns.popitem(last=False)[0]
         for subtask in self._returned:
@@ -512,7 +507,6 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """Remove and return the reader's next reserved split, or else the first unassigned split, with its number."""
         reserved = self._returned.get(subtask)
         if reserved is None:
             self._handed_out += 1
@@ -562,11 +556,10 @@ class SplitAssignmentTracker:
         self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
-        """Record a checkpoint: the splits assigned so far belong to it if it completes."""
+        """Record a checkpoint. The splits assigned before this call belong to it if it completes."""
         self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
 
     def on_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Remove the splits up to this checkpoint, which the readers' states contain."""
         for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
             del self._by_checkpoint[each]
 

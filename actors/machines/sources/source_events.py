@@ -28,8 +28,6 @@ class SourcesReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
-    """An attempt of a subtask has ended or is ending."""
-
     attempt: ExecutionAttemptId
 
 
@@ -73,8 +71,6 @@ class SourcesSnapshotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverSplits:
-    """Discover the splits of the source after `position`."""
-
     operator_id: OperatorId
     position: bytes
 

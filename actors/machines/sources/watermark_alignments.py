@@ -45,7 +45,6 @@ class _Reader:
         return not self.is_idle and self.watermark_ms != WATERMARK_MAX
 
     def begin(self) -> None:
-        """Reset the reader for its next attempt, which has to report first."""
         self.attempt = self.told_ms = None
         self.watermark_ms, self.is_idle = WATERMARK_MIN, False
 
@@ -117,7 +116,7 @@ class WatermarkAlignments:
         vertex_id, subtask, _ = vertex_subtask_and_number(attempt, self._job_id)
         group = self._of_vertex.get(vertex_id)
         reader = None if group is None else group.readers[vertex_id, subtask]
-        # A reader that has read all its data stays at the end until another attempt replaces it.
+        # A reader that has read all its data stays at WATERMARK_MAX until another attempt replaces it.
         if group is None or reader is None or reader.attempt != attempt or reader.watermark_ms == WATERMARK_MAX:
             return [_NOT_ALIGNED]
         return self._begin(group, [reader])

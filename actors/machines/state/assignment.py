@@ -145,7 +145,6 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
 def _watermarks(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: tuple[JobVertex, ...]
 ) -> Iterator[tuple[tuple[JobVertexId, int], OperatorSubtaskState]]:
-    """Yield the watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
     coordinated = {each.operator_id for each in checkpoint.coordinator_states}
     sources = sources_of(vertices)
     for vertex in vertices:
@@ -181,7 +180,6 @@ def _left_over(
 
 
 def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:
-    """Return the schemas of keyed state that the checkpoint records, by current ids."""
     ids = current_ids(vertices)
     return {ids.get(each.operator_id, each.operator_id): each.state_schema for each in checkpoint.operators}
 
@@ -266,8 +264,8 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
     """Return the checkpoint with the operators' current ids in place of ids that users have set (`set_uid_hash`).
 
-    This way, uids can be added to a program that ran without them (Flink's user-defined operator ids). If the
-    checkpoint lacks an id that was set, the operator's own id is used.
+    So uids can be added to a program that ran without them (Flink's user-defined operator ids). If the checkpoint lacks
+    an id that was set, the operator's own id is used.
     """
     current = current_ids(vertices)
     if not current:
@@ -284,7 +282,6 @@ def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVer
 
 
 def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
-    """Return the current ids, by the ids that users have set."""
     return {
         operator.user_defined_operator_id: operator.operator_id
         for vertex in vertices

@@ -30,7 +30,6 @@ def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHand
 
 
 def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveStateHandle]:
-    """Yield the state of a subtask that belongs to one checkpoint only."""
     for operator in snapshot.operators if snapshot else ():
         yield from operator.exclusive
 
@@ -38,7 +37,6 @@ def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveSta
 def with_shared_state(
     snapshot: TaskStateSnapshot | None, replacement: Callable[[SharedStateHandle], SharedStateHandle]
 ) -> TaskStateSnapshot | None:
-    """Return the snapshot with each handle of shared state replaced by `replacement(handle)`."""
     if snapshot is None or not any(operator.shared for operator in snapshot.operators):
         return snapshot
     operators = tuple(
@@ -53,7 +51,7 @@ def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | N
 
 
 def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHandle]:
-    """Return the shared state of a whole checkpoint by its id, because subtasks may refer to the same state."""
+    """Return the shared state of a checkpoint by its id, because subtasks may refer to the same state."""
     return {handle.state_id: handle for snapshot in snapshots(checkpoint) for handle in shared_state(snapshot)}
 
 
@@ -75,7 +73,7 @@ def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedB
 
 
 def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
-    """Return how many bytes of state each operator has in a checkpoint, without operators that have no state."""
+    """Return the bytes of state of each operator in a checkpoint, without operators that have no state."""
     sizes: dict[OperatorId, int] = {}
     counted_ids: set[str] = set()
     for snapshot in snapshots(checkpoint):
@@ -128,7 +126,6 @@ def with_paths(savepoint: CompletedCheckpoint, rename: Callable[[str], str]) -> 
 def with_operators(
     checkpoint: CompletedCheckpoint, change: Callable[[OperatorSubtaskState], OperatorSubtaskState]
 ) -> CompletedCheckpoint:
-    """Return a checkpoint with each operator state of each subtask replaced by `change(state)`."""
     return replace(
         checkpoint,
         task_states=tuple(

@@ -72,7 +72,6 @@ class _Arrivals:
         self._turns: dict[tuple[JobVertexId, int], int] = {}
 
     def add(self, vertex: JobVertex, operator: Operator, in_flight: InFlightState) -> None:
-        """Assign the in-flight rows at the head of a chain."""
         if operator is not vertex.operators[0]:
             raise RescaleNotSupportedError(_moved(operator))
         for subtask, states in in_flight.by_subtask.items():

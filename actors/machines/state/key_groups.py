@@ -90,7 +90,7 @@ class VertexParallelism:
         return cls(parallelism=parallelism, max_parallelism=bound, is_max_configured=configured_max is not None)
 
     def may_become(self, max_parallelism: int) -> bool:
-        """Return whether this maximum may replace the current one. Raises `GraphError` if it is out of bounds."""
+        """Return True if this maximum may replace the current one. Raises `GraphError` if it is out of bounds."""
         _check_max_parallelism(max_parallelism)
         return not self.is_max_configured
 

@@ -36,7 +36,7 @@ _NO_BOUNDS = ResultBounds()
 class StatePart:
     """Rows of one state, for results within `bounds`.
 
-    Each handle is read for some key groups, or (`None`) as a whole. `written` has the handles if they contain only
+    Each handle is read for some key groups, or (`None`) completely. `written` has the handles if they contain only
     these rows. It is `None` if they contain other rows, or the rows were `written_as` another schema; the rows are then
     written again.
     """
@@ -48,7 +48,6 @@ class StatePart:
 
     @property
     def own_ids(self) -> frozenset[str]:
-        """The ids of the handles, if they contain only rows of the subtask in the current schema."""
         return frozenset() if self.written is None else frozenset(each.state_id for each in self.written.handles)
 
     def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:

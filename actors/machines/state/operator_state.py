@@ -25,7 +25,6 @@ Lists = Sequence[OperatorListState]
 def list_state(
     name: str, elements: Iterable[Value], mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 ) -> OperatorListState:
-    """Encode a list of values as checkpoints store it."""
     return OperatorListState(name=name, elements=tuple(encode(element) for element in elements), mode=mode)
 
 
@@ -57,7 +56,6 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
 
 
 def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:
-    """Divide the lists of all former subtasks among `parallelism` new subtasks."""
     assert parallelism > 0, f"parallelism {parallelism}"
     grouped = _ByMode.of(previous)
     if len(previous) == parallelism:
@@ -73,8 +71,6 @@ def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[Operat
 
 @dataclass(frozen=True, slots=True)
 class _ByMode:
-    """All lists by name, in the order in which the names first occur."""
-
     split: dict[str, list[OperatorListState]] = field(default_factory=dict)
     union: dict[str, list[OperatorListState]] = field(default_factory=dict)
     broadcast: dict[str, list[OperatorListState]] = field(default_factory=dict)
@@ -149,8 +145,7 @@ class Committable(Protocol):
     """Output that is published when checkpoint `checkpoint_id`, or a later one, is complete."""
 
     @property
-    def checkpoint_id(self) -> int:
-        """The checkpoint for which the output was prepared."""
+    def checkpoint_id(self) -> int: ...
 
 
 Piece = TypeVar("Piece", bound=Committable)
@@ -163,7 +158,6 @@ class Committables(Generic[Piece]):
         self.pending: tuple[Piece, ...] = ()
 
     def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
-        """Return the output that a completed checkpoint commits: its own, and that of earlier checkpoints."""
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:

@@ -34,7 +34,6 @@ def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def ddl_name(name: str) -> str:
-    """Return a name in DDL: ASCII identifiers are unchanged, other names are in backticks."""
     return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
@@ -44,7 +43,6 @@ def quoted(name: str) -> str:
 
 
 def columns_of(ddl: str) -> dict[str, str]:
-    """Parse a DDL text from `columns_ddl` into its columns: types by name."""
     columns: dict[str, str] = {}
     for column in _parts(ddl):
         match = _COLUMN.fullmatch(column)
@@ -54,12 +52,11 @@ def columns_of(ddl: str) -> dict[str, str]:
 
 
 def operator_state_text(operator_state: Iterable[OperatorStateSchema]) -> str:
-    """Return lists of operator state as a text for fingerprints."""
     return "operator state: " + ", ".join(f"{each.name} {each.element} {each.mode}" for each in operator_state)
 
 
 def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
-    """Return whether both schemas name their values, so that the values can be matched by name.
+    """Return True if both schemas name their values, so that the values can be matched by name.
 
     Partial aggregates of an older version have no names, so their schema must be unchanged. Rows are not partial
     aggregates.
@@ -108,12 +105,10 @@ def changes(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def has_changed(was: StateSchema, now: StateSchema) -> bool:
-    """Return whether stored values have other names, positions or types than the current ones."""
     return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
 
 
 def is_same_or_wider(was: str, now: str) -> bool:
-    """Return whether every value of the type `was` is a value of the type `now`."""
     was, now = was.strip(), now.strip()
     if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
         return True
@@ -152,7 +147,6 @@ def _is_wider_field(was: str, now: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split a text at its commas, except commas in brackets or quotes."""
     depth, start, is_quoted = 0, 0, False
     for place, sign in enumerate(text):
         if sign == "`":

@@ -42,7 +42,6 @@ class ResultBounds:
 
 
 def latest(*bounds: int | None) -> int | None:
-    """Return the latest of some bounds, or `None` if all are `None`."""
     return max((bound for bound in bounds if bound is not None), default=None)
 
 
@@ -53,8 +52,8 @@ class Segment(Generic[Frame]):
     If state is divided by event time, the rows have times from `first_ms` to `last_ms`, and are needed only for results
     later than `closed_to_ms`, which is `None` if none of their results was closed, fired or not, when they arrived. If
     late rows cause results to be emitted again, the results up to `emitted_to_ms` were emitted with the rows of this
-    segment. If newer rows of a key replace older ones, `version` is that of the newest row in the segment. If keys have
-    timers, `first_timers_ms` are the first timers by event time and by processing time.
+    segment. If newer rows of a key replace older ones, `version` is the version of the newest row in the segment. If
+    keys have timers, `first_timers_ms` are the first timers by event time and by processing time.
     """
 
     batch_id: BatchId
@@ -71,7 +70,6 @@ class Segment(Generic[Frame]):
 
     @property
     def is_durable(self) -> bool:
-        """True if a completed checkpoint contains the segment."""
         return self.written is not None and self.written.checkpoint_id is None
 
 
@@ -92,8 +90,6 @@ class Reading(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten(Generic[Frame]):
-    """Segments to write together, for the same results."""
-
     readings: tuple[Reading[Frame], ...]
     bounds: ResultBounds
 
@@ -113,7 +109,6 @@ class Segments(Generic[Frame]):
         self._live.append(segment)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """Return the bound of a segment whose rows arrived when results up to `closed_to_ms` were closed."""
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
@@ -138,7 +133,6 @@ class Segments(Generic[Frame]):
         return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (bounds, *_), readings in parts.items())
 
     def durable(self) -> dict[Written, ResultBounds]:
-        """Return the segments that a completed checkpoint contains, with their bounds."""
         return {
             segment.written: self.bounds(segment)
             for segment in self._live
@@ -146,10 +140,9 @@ class Segments(Generic[Frame]):
         }
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
-        """Return the segments to merge: of the lowest level with enough segments, so that each row is merged only a few
-        times.
+        """Return segments to merge, all for the same results.
 
-        All of them are for the same results.
+        They have the lowest level with enough segments, so that each row is merged only a few times.
         """
         alike: dict[tuple[int, ResultBounds], list[Segment[Frame]]] = {}
         for segment in filter(self.may_merge, self._live):
@@ -161,7 +154,7 @@ class Segments(Generic[Frame]):
         return tuple(lowest)
 
     def may_merge(self, segment: Segment[Frame]) -> bool:
-        """Return whether a segment may be merged with others. The result for a segment never changes."""
+        """Return True if a segment may be merged with others. The result for a segment never changes."""
         return True
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
@@ -170,7 +163,6 @@ class Segments(Generic[Frame]):
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
-        """Return whether no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
         ids = {segment.batch_id for segment in segments}
         return all(segment.version > newest for segment in self._live if segment.batch_id not in ids)
@@ -196,7 +188,6 @@ class Segments(Generic[Frame]):
         ]
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Make the segments written for a completed checkpoint durable."""
         self._live = [
             replace(segment, written=replace(segment.written, checkpoint_id=None))
             if segment.written is not None and segment.written.checkpoint_id == checkpoint_id

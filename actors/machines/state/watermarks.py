@@ -51,7 +51,7 @@ def restored_input_watermark_ms(descriptor: TaskDeploymentDescriptor) -> int:
 
 
 def begins_again(states: Iterable[OperatorSubtaskState]) -> bool:
-    """Return True if an operator has state, but its event time starts afresh."""
+    """Return True if an operator has state, but its event time begins again."""
     return any(state.watermark == BEGINS_AGAIN for state in states)
 
 

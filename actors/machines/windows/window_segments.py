@@ -62,13 +62,15 @@ class WindowSegments(Segments[Frame]):
         return WindowFiring(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the start of the last window that is closed at a watermark, fired or not; `None` if no window is."""
+        """Return the start of the last window that is closed at a watermark, fired or not; `None` if no window is
+        closed.
+        """
         if watermark_ms == WATERMARK_MIN:
             return self.closed_to_ms
         return latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
 
     def is_late(self, segment: Segment[Frame]) -> bool:
-        """Return whether a segment has rows for windows that have fired without them and are still retained."""
+        """Return True if a segment has rows for windows that have fired without them and are still retained."""
         emitted = self.emitted_to_ms
         return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
@@ -78,7 +80,6 @@ class WindowSegments(Segments[Frame]):
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return the starts of the last closed window, and of the last window that has fired with all rows."""
         return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
@@ -102,7 +103,6 @@ class WindowSegments(Segments[Frame]):
         return self.closed_to_ms is None or segment.last_ms >= self._windows.next_start(self.closed_to_ms)
 
     def _emitted_before(self, news: Sequence[Segment[Frame]]) -> int | None:
-        """Return the start of the last window before all windows that fire."""
         if self.emitted_to_ms is None:
             return None
         # A window that ends before the first late row does not fire again.
@@ -110,7 +110,6 @@ class WindowSegments(Segments[Frame]):
         return latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
 
     def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return all rows for the windows that start after `after_ms`, up to `to_ms`."""
         bounds = ((segment, latest(self._closed_to(segment), after_ms)) for segment in self._live)
         return tuple(
             self._reading(segment, bound, self._windows.end_of_last(to_ms))

@@ -2,8 +2,8 @@
 
 A fork itself runs the turns of the replayed actors. Three inputs come from the record as long as they fit: messages
 from outside of all turns (and from boundaries before the fork), outcomes of blocking work, and the turns of each actor
-that is not replayed. A message that does not fit gets no reply, which is reported. For blocking work that was not
-recorded, the caller's function returns the result.
+that is not replayed. A message that does not fit gets no reply, and the fork's result reports it. For blocking work
+that was not recorded, the caller's function returns the result.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class ForkEnvironment:
         self._upcoming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
-        """Start stand-ins for the actors that are not replayed."""
         for cell in cells:
             if cell.props is BOUNDARY and cell.state is CellState.STARTING:
                 actor = cell.make_instance()
@@ -87,12 +86,10 @@ class ForkEnvironment:
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
-        """Put the messages in flight at the fork, from or to actors that are not replayed, into the mailboxes."""
         for turn in self.recorded.in_flight:
             self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule the messages from outside, and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
         self._upcoming = deque(self.recorded.from_outside)
@@ -100,14 +97,12 @@ class ForkEnvironment:
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
-        """Call after this virtual time, or at once if it is 0."""
         if late_ms == 0:
             call()
         else:
             self._system.clock.schedule(self._system.clock.now_ms() + late_ms, call)
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Create a stand-in for an actor that is not replayed. Called in its first turn."""
         stand_in = self._stand_in(actor)
         stand_in.create()
         stand_in.schedule_own()
@@ -138,7 +133,6 @@ class ForkEnvironment:
             self.silent.setdefault(cell.ref.path, f"blocking work {pattern.function}")
 
     def _usual_delay_ms(self, function: str) -> int:
-        """Return the median time in ms that this work took in the whole recording."""
         if function not in self._paced:
             return 0
         if self._usual is None:
@@ -151,7 +145,6 @@ class ForkEnvironment:
         return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """Return the index of the runnable that ran next in the recording, or None if unknown."""
         return self.schedule.choose(ready)
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
@@ -166,11 +159,9 @@ class ForkEnvironment:
 
     @property
     def expects_more(self) -> bool:
-        """True if a recorded input from outside is still to come."""
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
-        """Deliver the messages from outside that are due, and set one alarm for the next."""
         clock = self._system.clock
         while self._upcoming and self._upcoming[0].now_ms <= clock.now_ms():
             record = self._upcoming.popleft()
@@ -223,7 +214,6 @@ class ForkEnvironment:
 
 
 def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
-    """Put a message into a mailbox. `first` puts it ahead of all others."""
     if isinstance(entry, SignalEnvelope):
         mailbox.put_signal(entry)
     elif first and not mailbox.closed:
@@ -234,13 +224,11 @@ def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
 
 
 def deliver_nothing(*, first: bool = False) -> None:
-    """Send no message."""
+    """Discard the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An action at the time at which turn `sequence` would start."""
-
     sequence: int
     call: Callable[[], object]
 
@@ -252,7 +240,7 @@ class RecordedSchedule:
     """Chooses the ready actor whose next recorded turn was the earliest.
 
     The position of an actor in the record is derived from the messages that it handles. A message that was not recorded
-    does not change it.
+    does not change the position.
 
     Args:
         turns: the recorded turns of each actor, in order.
@@ -297,7 +285,7 @@ FromOutside = Turn | Killed | Spawned
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work started in the turn of `heard`."""
+    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the turn of `heard` had started the work."""
 
     work: object
     heard: object
@@ -335,7 +323,6 @@ class RecordedEvents:
             self._sort(record)
 
     def remove_turn(self, turn: Turn) -> bool:
-        """Remove the input that would deliver the message of a turn. Returns False if there is none."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)
         elif turn in self.from_outside:
@@ -345,7 +332,7 @@ class RecordedEvents:
         return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
-        """Return the actor that killed this actor, or one above it, in a turn. None if it was killed from outside."""
+        """Return the actor that killed this actor, or an ancestor of it, in a turn. None after a kill from outside."""
         path = ref.path
         while path not in (USER, ROOT):
             if path in self._killers:
@@ -409,7 +396,7 @@ def _is_shutdown(record: Record) -> bool:
 
 
 class RecordedStandIn:
-    """Replays the recorded turns of one boundary actor of a fork, for as long as they fit.
+    """Repeats the recorded turns of one boundary actor of a fork, for as long as they fit.
 
     The turns fit while the actor receives the recorded messages, in any order, because in a fork messages of several
     senders may arrive in a different order. A message to itself is delivered after all messages that preceded it in the
@@ -430,7 +417,7 @@ class RecordedStandIn:
         self._own: deque[Turn] = deque()
         self._due: deque[tuple[Message, Turn]] = deque()
         self._last_handled = (0, 0)
-        """The times at which the last message was handled, in the fork and in the recording."""
+        """The times in ms at which the last message was handled, in the fork and in the recording."""
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
         self._answered_types = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
@@ -439,12 +426,10 @@ class RecordedStandIn:
                 (self._own if is_own else self._expected).append(turn)
 
     def create(self) -> None:
-        """Repeat the first turn of an actor that was spawned in the fork. Called in its turn."""
         if self._create is not None:
             self._play(self._create)
 
     def schedule_own(self) -> None:
-        """Schedule the next message of the actor to itself at its time."""
         if not self._own or self._due:
             return
         following = self._own[0]
@@ -459,14 +444,13 @@ class RecordedStandIn:
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
 
     def _own_message(self, turn: Turn) -> Message:
-        """Return the message to itself. If it cannot be read, the actor's recorded effects are still known."""
+        """Return the actor's message to itself. Even if it cannot be read, the recorded effects are known."""
         try:
             return with_live_refs(turn.message, self._context.system.resolve)
         except UnknownTypeError:
             return Unread()
 
     def repeat_recorded(self, message: Message) -> None:
-        """Repeat the recorded effects for `message`. Called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])
             self.schedule_own()

@@ -2,7 +2,7 @@
 
 The fork is positioned right before a turn, whose message can be dropped, delayed or duplicated. The replayed actors
 continue with their state, their waiting messages, and their timers. Everything else is taken from the record as long as
-it fits (`environment`); a message that does not fit gets no reply, which the result reports. Blocking work is never
+it fits (`environment`). A message that does not fit gets no reply, and the result reports it. Blocking work is never
 done, because a fork must not touch the files of the original run. Its outcome is the recorded one if the same work was
 started in the recording, and otherwise the result of `unrecorded`.
 """
@@ -88,14 +88,14 @@ class Fork:
         self._hand = None if self.turn is None else self._claim(self.turn)
 
     def drop(self) -> None:
-        """Drop the message of this turn. Raises `ForkError` if it cannot be lost."""
+        """Drop the message of this turn. Raises `ForkError` if the message cannot be dropped."""
         turn = self._require_message("dropped")
         self._copies = []
         if self._is_own:
             self._environment.recorded.turns_by_actor[turn.recipient].remove(turn)
 
     def delay(self, duration: Duration) -> None:
-        """Delay the message of this turn. Raises `ForkError` if it cannot be late."""
+        """Delay the message of this turn. Raises `ForkError` if the message cannot be delayed."""
         self._require_message("delayed", is_sent=True)
         late_ms = duration_ms(duration, "delay")
         self._copies = [late_ms for _ in self._copies]
@@ -216,14 +216,12 @@ class Fork:
         return "the condition is met"
 
     def _is_begun(self, cell: Cell) -> bool:
-        """Return True if a cell that has not started yet will be started by its waiting signals, or by this turn."""
         turn = self.turn
         if turn is not None and turn.recipient == cell.ref and isinstance(turn.message, Create):
             return True
         return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
 
     def _claim(self, turn: Turn) -> Tell:
-        """Remove the message of the turn from its mailbox or record. Returns the function that delivers it."""
         if self._environment.recorded.remove_turn(turn):
             return self._environment.redelivery(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
@@ -256,7 +254,7 @@ class Fork:
 class ForkRecorder(ForwardingRecorder):
     """Creates records of a fork's turns at once, for observers.
 
-    Notifies the fork of its turns and the `observer` of all records, checks for the last record, and forwards to
+    Reports its turns to the fork and all records to the `observer`, checks for the last record, and forwards to
     `recorder`.
     """
 

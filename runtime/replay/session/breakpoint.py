@@ -60,7 +60,6 @@ class Breakpoint:
         return cls(form["actor"], form["message"], fields)
 
     def matches(self, turn: Turn, actor_class: str | None) -> bool:
-        """Return True if `turn` matches. `actor_class` is None if unknown."""
         return (
             self._matches_message(turn)
             and self._matches_recipient(turn.recipient.path, actor_class)
@@ -98,5 +97,4 @@ class Breakpoint:
 
 
 def _in_path_form(class_name: str) -> str:
-    """Convert `CheckpointCoordinator` to the form used in paths: `checkpoint-coordinator`."""
     return _WORD_BEGINS.sub("-", class_name).lower()

@@ -21,7 +21,9 @@ _OUTSIDE = -1
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A turn and its effect that led to the next turn. None if, for example, the end of the actor led to it."""
+    """A turn and its effect that led to the next turn. The effect is None if, for example, the end of the actor led to
+    it.
+    """
 
     turn: Turn
     effect: Effect | None

@@ -1,7 +1,7 @@
 """An interactive replay: forward, back, to a turn or to a message, with access to every actor's state.
 
-A session is positioned after a turn: `turn` is the last one replayed, `state` the actors' state after it, and `changes`
-its changes. `Walk` implements the moves between turns.
+A session is positioned after a turn: `turn` is the last turn replayed, `state` the actors' state after it, and
+`changes` the changes it made. `Walk` implements the moves between turns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class Step:
 
     @property
     def changes(self) -> list[Change]:
-        """The turn's changes to the actor. Empty if the actor is not replayed."""
         return changes(self.before, self.after)
 
 
@@ -63,25 +62,23 @@ class Walk:
 
     def __init__(self, make_engine: Callable[[], ReplayEngine]) -> None:
         self.position = 0
-        """The number of turns so far."""
         self.engine = make_engine()
         self.steps: deque[Step] = deque(maxlen=_KEPT)
         """The last steps, some of which may be ahead of the position."""
         self._make_engine = make_engine
         self._replayed = 0
-        """The number of turns that the engine has replayed. The session may be before the last of them."""
+        """The number of turns that the engine has replayed. The session may be positioned before the last of them."""
         self._last_aside = 0
-        """The last turn in which actors other than its own changed. Retained steps before it lack those changes."""
+        """The last turn in which other actors than its own changed. Retained steps before that turn lack those changes.
+        """
         self._divergences: dict[int, Divergence] = {}
 
     @property
     def here(self) -> Step | None:
-        """The step after which the session is positioned, or None at the start."""
         return next((step for step in reversed(self.steps) if step.position == self.position), None)
 
     @property
     def divergence(self) -> Divergence | None:
-        """The difference of the turn from its record, if there is one."""
         return self._divergences.get(self.position)
 
     def forward(self, turns: int = 1) -> Step | None:
@@ -127,7 +124,6 @@ class Walk:
         return [step for step in self.steps if step.position > self.position]
 
     def living(self) -> set[str]:
-        """Return the paths of the actors that are replayed and alive at this position."""
         self._complete_steps()
         paths = self.engine.system.cells.living_paths()
         living = {path for path in paths if path.startswith("/user/") and self.engine.instance(path) is not None}
@@ -140,7 +136,6 @@ class Walk:
         return living
 
     def described(self, path: str) -> State | Absent:
-        """Return the state of the actor at `path` at this position."""
         self._complete_steps()
         ahead = (step.before for step in self.ahead() if step.turn.recipient.path == path)
         first = next(ahead, None)
@@ -153,7 +148,6 @@ class Walk:
         return self._advance()
 
     def _advance(self) -> Step | None:
-        """Replay the next turn, and retain its actor's state before and after."""
         upcoming = self.engine.records.turns(1)
         if not upcoming:
             return None
@@ -166,7 +160,6 @@ class Walk:
         return step
 
     def _skip(self) -> bool:
-        """Replay the next turn. Returns False if there is none."""
         asides = self.engine.asides
         try:
             turn = self.engine.advance()
@@ -192,7 +185,6 @@ class Walk:
             self.go_to(self.position)
 
     def _replay_to(self, position: int) -> None:
-        """Replay everything from the start, and retain the last steps."""
         self.restart()
         while self._replayed < position - _KEPT:
             self._skip()
@@ -205,7 +197,6 @@ class Walk:
             self._replay_to(self.position)
 
     def _described(self, path: str, ref: Ref | None = None) -> State | Absent:
-        """Return the state of the actor at `path` at the engine's position, if it is the actor of `ref`."""
         cell = self.engine.system.cells.find(path)
         if cell is None or cell.instance is None or (ref is not None and cell.ref != ref):
             return Absent.ABSENT

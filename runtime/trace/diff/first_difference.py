@@ -21,12 +21,11 @@ from flykka.runtime.trace.text import message_name
 LOOKED_AHEAD: Final = 5_000
 """The maximum number of records that are searched for a record that comes later."""
 _REMEMBERED = 100_000
-"""The maximum number of turns that are remembered as causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCause:
-    """A turn in the chain that led to another: its number, its actor, and the name of the message."""
+    """A turn in the chain of causes of another turn: its number, its actor, and the name of the message."""
 
     turn: int
     recipient: str
@@ -40,7 +39,8 @@ class TraceSide:
         self._records = iter(records)
         self._is_compared = is_compared
         self._names: dict[str, str] = {}
-        # Maps each turn to its cause and its description, because turns themselves would be a hundred times as large.
+        # Maps each turn to its cause and its description, because turns themselves would need a hundred times the
+        # memory.
         self._turns: dict[int, tuple[int | None, str, str]] = {}
         self.queues: dict[str, deque[Record]] = {}
         self.ended = False
@@ -58,7 +58,6 @@ class TraceSide:
         return None
 
     def causes(self, record: Record | None) -> tuple[RecordedCause, ...]:
-        """Return the turns that led to a record, nearest first."""
         chain: list[RecordedCause] = []
         turn = record.cause if isinstance(record, Turn) else None
         while turn is not None and turn in self._turns:
@@ -68,7 +67,6 @@ class TraceSide:
         return tuple(chain)
 
     def ahead(self, actor: str) -> Iterator[Record]:
-        """Yield the coming records of an actor, up to a limit."""
         yield from self.queues.get(actor, ())
         for _ in range(LOOKED_AHEAD):
             record = self.read()
@@ -151,7 +149,6 @@ class _Comparing:
         self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
-        """Read both recordings alternately until no earlier difference is possible."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
@@ -204,7 +201,6 @@ class _Comparing:
         return all(number > earliest for number in queues)
 
     def _record_rest(self) -> None:
-        """Record a difference for records of one run without a counterpart, because the other run has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             for actor, records in side.queues.items():
                 if other.ended and records and actor not in self._differences:

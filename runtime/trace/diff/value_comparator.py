@@ -36,7 +36,6 @@ class FieldDifference:
 
 
 _KEPT = 50_000
-"""The maximum number of pairs of texts that are remembered."""
 
 
 class _Absent(Enum):
@@ -65,7 +64,6 @@ class ValueComparator:
         self._same: dict[tuple[str, str], bool] = {}
 
     def differences(self, left: Any, right: Any, path: str = "") -> Iterator[FieldDifference]:
-        """Yield the positions at which the two values differ, in the order of their fields."""
         if left is right:
             return
         if isinstance(left, Undecoded) and isinstance(right, Undecoded):
@@ -93,7 +91,6 @@ class ValueComparator:
             yield FieldDifference(path, left, right)
 
     def ignores(self, name: str) -> bool:
-        """Return True if fields of this name are ignored."""
         is_ignored = self._is_ignored.get(name)
         if is_ignored is None:
             is_ignored = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
@@ -115,7 +112,7 @@ class ValueComparator:
     def _same_text(self, left: str, right: str) -> bool:
         if not self._renames:
             return left == right
-        # Pairs of ids are never removed, so a result for two texts stays valid.
+        # Pairs of ids are never removed, so the result for two texts stays valid.
         is_same = self._same.get((left, right))
         if is_same is None:
             if len(self._same) > _KEPT:
@@ -134,7 +131,6 @@ class ValueComparator:
 
 
 def _on_the_wire(message: Undecoded) -> Any:
-    """Return the fields of a message of an unknown class, or its bytes if it has none."""
     try:
         return msgpack.unpackb(message.data, use_list=False)
     except ValueError:
@@ -147,9 +143,9 @@ def same(recorded: object, now: object) -> bool:
         return True
     if isinstance(recorded, Undecoded):
         form = _form(now)
-        # The value could not be written when it was recorded, and cannot be written now.
+        # The value could not be encoded when it was recorded, and cannot be encoded now.
         return isinstance(now, Value) and (form or b"") == recorded.data
-    # A value that does not equal itself, such as NaN, still has bytes.
+    # A value that does not equal itself, such as NaN, is compared by its bytes.
     form = _form(recorded)
     return form is not None and form == _form(now)
 

@@ -38,7 +38,9 @@ _BYTES_OR_NONE: frozenset[type] = frozenset({bytes, type(None)})
 
 _KEPT = 4096
 _KEPT_BYTES = 1024
-"""The number and size of values that are cached: heartbeats and the like are often repeated."""
+"""The maximum number of cached values, and the maximum size in bytes of each: heartbeats and the like are often
+repeated.
+"""
 
 
 class Decoding:
@@ -48,7 +50,6 @@ class Decoding:
         self._cache: dict[bytes | str, Value | Undecoded] = {}
 
     def value(self, packed: bytes | str) -> Value | Undecoded:
-        """Return the message, or the reason why there is none."""
         value = self._cache.get(packed)
         if value is None:
             value = _value(packed)
@@ -59,7 +60,6 @@ class Decoding:
         return value
 
     def failure(self, packed: bytes | str) -> SerializedThrowable:
-        """Return a failure, whatever the state of its record."""
         failure = self.value(packed)
         if isinstance(failure, SerializedThrowable):
             return failure
@@ -68,7 +68,7 @@ class Decoding:
 
 
 def _number(item: Any, least: int = 0) -> int:
-    """Check a whole number and its minimum, because a negative number would count from the end as an index."""
+    """Check a number and its minimum, because a negative number used as an index would count from the end."""
     if type(item) is not int or not least <= item <= _MAX_NUMBER:
         raise TypeError(f"{item!r} is not a number from {least}")
     return item
@@ -86,12 +86,12 @@ def _value(packed: bytes | str) -> Value | Undecoded:
     try:
         return decode(packed)
     except CodecError as error:
-        # The class is not imported here, or has another version. The turn can still be shown.
+        # The class is not imported here, or has another version. The turn can still be displayed.
         return Undecoded(data=packed, reason=str(error))
 
 
 class Chunk:
-    """Unpacks a chunk with msgpack only. `place` is its position in the file, for errors.
+    """Unpacks a chunk with msgpack only. `place` is the chunk's position in the file, for errors.
 
     Content that no recorder writes raises one of `MALFORMED`. The effects of a turn are only checked when they are
     accessed.
@@ -151,7 +151,6 @@ class Chunk:
         yield from numbers
 
     def refusal(self, wrong: Exception) -> TraceError:
-        """Return the error for content that no recorder wrote: its checksum is right, but its parts do not fit."""
         return TraceError(f"{self._place} cannot be read: {wrong}")
 
     def message(self, place: int) -> Value | Undecoded:
@@ -259,7 +258,6 @@ class Content:
 
     @property
     def message_bytes(self) -> int:
-        """The size of the packed message in bytes, or 0 if there is none."""
         try:
             return len(self._chunk.values[self._message])
         except MALFORMED:
@@ -272,7 +270,7 @@ class Content:
     def has_effects(
         self, performed: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]
     ) -> bool:
-        """Return True if these are the effects, as tuples of a turn. No records are created for the comparison.
+        """Return True if these are the effects, as tuples of a turn. The comparison creates no records.
 
         `is_form_of` returns True if a message has this wire form.
         """
@@ -283,7 +281,7 @@ class Content:
         refs, values = chunk.refs, chunk.values
         for effect, actual in zip(effects, performed, strict=True):
             if effect[0] == SEND and len(effect) == len(actual) == 3 and actual[0] == "send":
-                # The most frequent effect is compared in the fastest way.
+                # The fast path for the most frequent effect.
                 if refs[effect[1]] != actual[1] or not is_form_of(values[effect[2]], actual[2]):
                     return False
                 continue
@@ -305,7 +303,6 @@ class Content:
         return True
 
     def __call__(self, name: str) -> object:
-        """Return the message, the failure or the effects."""
         chunk = self._chunk
         try:
             if name == "message":

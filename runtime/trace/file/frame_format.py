@@ -3,15 +3,14 @@
     frame   = length of payload (u32, little endian), CRC32 of payload (u32), payload
     payload = the header, a msgpack map, in the first frame
               kind of frame (u8), content                       in all others
-
     BLOCK     the chunks of some records (`chunks`), one after the other, compressed with zlib
     NAMES     additions to the header: a msgpack map of schemas, modules and redacted tags, before the first block that
               needs them
     SNAPSHOTS actors at the start of a ring (`snapshots`): a msgpack array, compressed with zlib
     END       a msgpack map, after which nothing follows; `capped` is set if the recording reached its size cap
 
-A block can be read without the others, and a reader may skip blocks. Turns are recorded at their end, so that records
-are in the order of recording. Sequence numbers give the order in which turns started.
+A block can be read without the others, and a reader may skip blocks. Turns are recorded when they end, so the file has
+the records in that order. Sequence numbers give the order in which turns started.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ MAX_FRAME_BYTES = 1 << 30
 """The maximum length of a frame in bytes. A greater length indicates damage."""
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""The size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""
+"""The maximum size of a decompressed frame in bytes: a chunk ends when it has 1 MiB, not counting its last message."""
 
 MAX_INFLATION = 256
-"""The limit of the ratio of decompressed to compressed size. zlib's fastest level reaches 229."""
+"""The maximum ratio of decompressed to compressed size. zlib's fastest level reaches 229."""
 
 BLOCK = 1
 NAMES = 2
@@ -50,14 +49,15 @@ END = 3
 SNAPSHOTS = 4
 
 BLOCK_BYTES = 64 * 1024
-"""The uncompressed size at which a block is written. If records arrive more slowly, it is written earlier."""
+"""The uncompressed size in bytes at which a block is written. If records arrive slowly, a block is written earlier."""
 
 _COMPRESSION = 1
-"""zlib's fastest level, because blocks are so repetitive that more effort hardly makes them smaller."""
+"""zlib's fastest level, because blocks are so repetitive that higher levels hardly make them smaller."""
 
 
 MAX_CHUNK_ITEMS = 1_000_000
-"""The maximum number of numbers, refs and effects together in a chunk of a large block. A recorder ends it far earlier.
+"""The maximum count of numbers, refs and effects together in a chunk of a large block. A recorder ends a chunk far
+earlier.
 """
 
 
@@ -87,7 +87,6 @@ def block(chunks: Iterable[bytes]) -> bytes:
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the frames of some chunks, each as soon as it is large enough."""
     payloads: list[bytes] = []
     for chunk in chunks:
         payloads.append(chunk)
@@ -99,7 +98,6 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def inflated(compressed: bytes) -> bytes:
-    """Decompress the content of a frame. Raises `ValueError` if it is invalid or too large."""
     most = min(MAX_INFLATED_BYTES, MAX_INFLATION * len(compressed) + BLOCK_BYTES)
     inflate = zlib.decompressobj()
     try:
@@ -116,12 +114,10 @@ def inflated(compressed: bytes) -> bytes:
 
 
 def names(content: Mapping[str, object]) -> bytes:
-    """Return the frame with additions to the header."""
     return framed(bytes([NAMES]) + msgpack.packb(content))
 
 
 def merge_names(known: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Merge the content of another frame of names into `known`."""
     for key, names in more.items():
         merged = known.setdefault(key, type(names)())
         known[key] = merged | names if isinstance(names, dict) else merged + names

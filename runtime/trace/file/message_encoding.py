@@ -1,4 +1,6 @@
-"""Messages as a recorder writes them: their encoding, or why there is none; and the names that a reader needs."""
+"""Encodes messages for a recorder, or gives the reason why a message has no encoding, and collects the names that a
+reader needs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,6 @@ class EncodedMessage:
         self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._to_wire: dict[type, Callable[[Any], object]] = {}
-        """The encoders of the classes that are written unchanged, as most are."""
         self._classes: set[type[Value]] = set()
         self._actors: set[str] = set()
         self._schemas: dict[str, str] = {}
@@ -53,7 +54,6 @@ class EncodedMessage:
         self._redacted: list[str] = []
 
     def form(self, value: Value) -> bytes | str:
-        """Return the bytes of a value, or a text with the reason why it has none."""
         kind = type(value)
         to_wire = self._to_wire.get(kind)
         if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]
@@ -68,7 +68,6 @@ class EncodedMessage:
         return self._form(value)
 
     def actor(self, name: str) -> None:
-        """Collect the names of a spawned actor's class."""
         if name not in self._actors:
             self._actors.add(name)
             actor_class = class_of(name)
@@ -76,7 +75,6 @@ class EncodedMessage:
             self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
-        """Return the collected schemas, modules and redacted tags. Empty if there are none."""
         names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
         self._schemas, self._modules, self._redacted = {}, {}, []
         return {key: entries for key, entries in names.items() if entries}
@@ -87,7 +85,7 @@ class EncodedMessage:
             value = self._redacted_form(value)
         except Exception as error:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
             return f"{name_in_trace(value)}: it could not be redacted ({type(error).__name__}: {error})"
-        # Weighed before the encoding, which would need as much memory once more.
+        # Weighed before the encoding, which would need as much memory again.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
             return _too_large(value, carried)
@@ -141,8 +139,8 @@ def _name_alone(work: BlockingWork) -> BlockingWork:
 def weight(item: object) -> int:
     """Count the characters, bytes and tuple items within a value, each as often as it occurs.
 
-    The weight bounds the memory that a message may hold, for recorders that retain messages. Objects shared by several
-    messages are counted with each, so it is an upper bound.
+    Recorders that retain messages use the weight to bound their memory. It is an upper bound, because objects shared by
+    several messages are counted for each.
     """
     kind = type(item)
     if kind is str or kind is bytes:
@@ -179,20 +177,20 @@ def _add(item: object, update: Callable[[bytes], None]) -> None:
 
 def _weigher(kind: type) -> Callable[[object], int]:
     """Generate the sum over the fields as code, like `dataclasses`, because the message of every turn is weighed."""
-    # Fields with content are mostly empty.
+    # Fields that may have content are mostly empty.
     parts = (f"(weight(item.{name}) if item.{name} else 0)" for name in _fields_of(kind))
     weigher: Callable[[object], int] = eval(f"lambda item: {' + '.join(parts) or 0}", {"weight": weight})
     return weigher
 
 
 def _fields_of(kind: type, within: tuple[type, ...] = ()) -> tuple[str, ...]:
-    """Return the fields of a declared class that may have content. Other objects have none."""
+    """Return the fields of a declared class that may have content. Objects of other classes have none."""
     if not issubclass(kind, Value):
         return ()
     try:
         hints = get_type_hints(kind)
     except NameError:
-        hints = {}  # The class was declared within a function, and refers to local names.
+        hints = {}  # A class declared within a function refers to local names.
     within += (kind,)
     return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name), within))  # type: ignore[arg-type]
 

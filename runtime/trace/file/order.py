@@ -1,4 +1,4 @@
-"""The records of a trace in the order in which they started. A file has them in the order in which turns ended."""
+"""The records of a trace in the order in which turns started. A file has them in the order in which turns ended."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.file.reader import TraceReader
 
 _WINDOW = 1_024
-"""The number of records to look ahead. Only turns that awaited a reply are recorded further out of order: each thread
-has at most one late record.
+"""The number of records to look ahead. Records further out of order are only those of turns that awaited a reply: each
+thread has at most one late record.
 """
 
 _HELD_BYTES = 16 * 1024 * 1024
-"""The limit of the bytes of messages held back for sorting, whatever the number of records."""
+"""The maximum number of bytes of messages held back for sorting, whatever the number of records."""
 
 
 def recipient_of(record: Record) -> Ref:
-    """Return the actor of a record: the recipient, or the actor that was spawned or killed."""
     return record.ref if isinstance(record, Killed | Spawned) else record.recipient
 
 
@@ -52,9 +51,9 @@ def _weight(record: Record) -> int:
 
 
 def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
-    """Yield the records sorted by sequence number. The file is first read once for the numbers alone.
+    """Yield the records sorted by sequence number. The file is first read once for the sequence numbers alone.
 
-    In memory are eight bytes per record, and the records that wait for their turn.
+    Holds in memory eight bytes per record, and the records that wait for earlier ones.
     """
     lowest = _lowest_from(trace)
     heap: list[tuple[int, int, Record]] = []
@@ -72,7 +71,7 @@ def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
 
 
 def _lowest_from(trace: TraceReader) -> array[int]:
-    """Return, for each position in the file, the lowest number from there on."""
+    """Return, for each position in the file, the lowest sequence number from there on."""
     numbers = array("q", trace.sequences())
     for place in range(len(numbers) - 2, -1, -1):
         if numbers[place + 1] < numbers[place]:
@@ -81,7 +80,7 @@ def _lowest_from(trace: TraceReader) -> array[int]:
 
 
 class Prefetch:
-    """An iterator over records that allows looking at the next turns without consuming them."""
+    """An iterator over records with a lookahead at the next turns."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = iter(records)

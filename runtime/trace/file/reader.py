@@ -1,8 +1,8 @@
 """Reads trace files, with their headers, up to the first incomplete frame.
 
-The content after such a frame cannot be trusted. A file that was truncated, for example because its process was killed,
-ends within a frame whose beginning is valid. A damaged file has an invalid frame. If a frame's length reaches beyond
-the end of the file, its content shows which of the two it is, because the length itself may be damaged.
+The content after such a frame cannot be trusted. A truncated file, for example of a killed process, ends within a frame
+whose beginning is valid. A damaged file has an invalid frame. If a frame's length exceeds the rest of the file, its
+content shows which of the two cases it is, because the length itself may be damaged.
 
 A trace is read record by record, with few of them in memory, because there may be millions.
 """
@@ -51,8 +51,6 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A complete frame."""
-
     offset: int
     payload: bytes
 
@@ -89,7 +87,7 @@ def _is_beginning(content: bytes) -> bool:
     """Return True if this may be the beginning of a frame's content: valid, and incomplete."""
     if content[:1] and content[0] in _COMPRESSED:
         return _is_beginning_of_stream(content[1:])
-    # The other kinds are one msgpack object each, and so is the whole header.
+    # Other kinds of frames, and the header, consist of one msgpack object.
     unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
     unpacker.feed(content[1:] if content[:1] and content[0] <= layout.SNAPSHOTS else content)
     try:
@@ -129,7 +127,6 @@ def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
 
 
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
-"""The keys that every header has."""
 
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
 """The keys that later frames may add."""
@@ -173,7 +170,6 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 
 
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
-    """Return the header, with the additions of later frames. Raises `TraceError` if a field has a wrong type."""
     try:
         return _header_of(fields, [_names_of(frame) for frame in later])
     except (TypeError, ValueError) as wrong:
@@ -204,14 +200,12 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 
 
 def _begins_as_one(path: Path) -> bool:
-    """Return True if the file has the name of the format at its position, or ends before."""
     with path.open("rb") as file:
         file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
 
 
 def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
-    """Return an optional field. Raises `TypeError` if it has another type."""
     value = fields.get(name)
     if value is None or type(value) is kind:
         return value
@@ -233,7 +227,6 @@ def _redacted(fields: dict[str, Any]) -> frozenset[str]:
 
 
 def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
-    """Return a map of whole numbers, of which the `optional` may be None."""
     numbers: dict[str, Any] | None = _of(dict, name, fields)
     for key, number in (numbers or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):

@@ -35,7 +35,7 @@ _CHUNK_BYTES = 1024 * 1024
 """The bytes of messages and Props after which a chunk is full, however few its records are."""
 
 _CHUNK_ITEMS = MAX_CHUNK_ITEMS // 4
-"""The number of numbers, refs and effects after which a chunk is full."""
+"""The count of numbers, refs and effects after which a chunk is full."""
 
 _RECORD_ITEMS = 16
 _EFFECT_ITEMS = 8
@@ -60,7 +60,7 @@ class ChunkPacker:
         self._begin(())
 
     def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
-        """Yield chunks of these records, each with its first record's sequence number. Few records give one chunk."""
+        """Yield chunks of these records, each with its first record's sequence number."""
         begin = 0
         while begin < len(records):
             self._begin(records)
@@ -69,8 +69,8 @@ class ChunkPacker:
             yield first, self._finish()
 
     def _begin(self, records: Sequence[RecordTuple]) -> None:
-        # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are retained
-        # too, so that the id of a message is not reused by then; but not if they hold much memory.
+        # A message sent at the end of a chunk is handled at the beginning of the next one. So the chunk's records are
+        # retained too, unless they hold much memory; until then no other message gets the same `id`.
         is_kept = self._bytes < _KEPT_BYTES
         self._last_values, self._last_value_ids = (self._values, self._value_ids) if is_kept else ([], {})
         self._last_records, self._records = (self._records if is_kept else ()), records
@@ -85,9 +85,9 @@ class ChunkPacker:
         self._rows: list[Row] = []
 
     def _take(self, records: Sequence[RecordTuple], begin: int) -> int:
-        """Add records until there are none left or the chunk is full. Returns the index of the next record."""
+        """Add records until the chunk is full or none remain. Returns the index of the next record."""
         rows, others = self._rows, self._others
-        # These are looked up here and not in the methods, because this runs for every turn and nearly all are already
+        # Looked up here and not in the methods, because this runs for every turn and nearly all values are already
         # known.
         refs, values = self._ref_ids.get, self._value_ids.get
         place, items = begin, 0

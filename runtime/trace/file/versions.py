@@ -67,7 +67,7 @@ def _describe(cls: type[Value], described: dict[str, str]) -> None:
     try:
         hints = get_type_hints(cls)
     except NameError:
-        hints = {}  # The class was declared within a function, and refers to local names.
+        hints = {}  # A class declared within a function refers to local names.
     parts = []
     for field in fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
         optional = field.default is not MISSING or field.default_factory is not MISSING

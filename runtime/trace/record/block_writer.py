@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""The unwritten bytes above which a thread that adds a chunk also writes, so that a slow disk cannot fill memory."""
+"""The number of unwritten bytes above which a thread that adds a chunk also writes, so that a slow disk cannot fill
+memory.
+"""
 
 _END_BYTES = 256
-"""The number of bytes reserved for the end mark."""
 
 
 class BlockWriter:
@@ -44,16 +45,13 @@ class BlockWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """The number of bytes that are packed and not written yet."""
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:
-        """Create the file with its header. Raises `OSError` if it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
         self._begin(system, seed)
 
     def groups(self, records: Sequence[RecordTuple]) -> Iterator[Sequence[RecordTuple]]:
-        """Yield the records that should be packed together: all of them."""
         yield records
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
@@ -130,7 +128,6 @@ class BlockWriter:
 
 
 def _block(chunks: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
-    """Return the block of these chunks, preceded by their names."""
     names: dict[str, Any] = {}
     for _, _, names_of_chunk in chunks:
         layout.merge_names(names, names_of_chunk)

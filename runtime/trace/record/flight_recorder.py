@@ -5,7 +5,7 @@ append and the weighing of its message. It is on by default, so its memory is bo
 by the bytes and characters in their messages, because a checkpoint's state can be large.
 
 Records are stored flat in the lists of a few pages, each after its length, and are dropped page by page. If each record
-were a tuple with its effects in tuples, the garbage collector would traverse them again and again: hundreds of
+were a tuple that contains tuples of effects, the garbage collector would traverse them again and again: hundreds of
 thousands of long-lived objects take it more time than the turns that created them.
 """
 
@@ -38,9 +38,10 @@ DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _PAGES = 1_000
-"""The number of pages of the ring. It drops whole pages, so it may exceed its limits by one page."""
+"""The number of pages of the ring. It drops complete pages, so it may exceed its limits by one page."""
 _TURN_FIELDS = 9
-"""The number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
+"""The number of fields of a turn before its effects: the fields listed at `TURN`, with the failure before the effects.
+"""
 
 _BLOCK_RECORDS = 1_024
 
@@ -87,7 +88,6 @@ class FlightRecorder(Recorder):
         self._page_payload = payload_bytes // _PAGES
         self._page = _Page()
         self._pages = deque([self._page])
-        # The counts of the full pages.
         self._count = 0
         self._payload = 0
         self._recorded = 0
@@ -137,7 +137,7 @@ class FlightRecorder(Recorder):
         self._add(weight(message), _places(record))
 
     def close(self) -> None:
-        """Drop everything, because the system has ended, and has no more failures to explain."""
+        """Drop everything: the system has ended, so there are no more failures to explain."""
         with self._lock:
             self._closed = True
             self._page = _Page()
@@ -246,7 +246,6 @@ def _records(places: tuple[Any, ...]) -> Iterator[RecordTuple]:
 
 
 def _turn(flat: tuple[Any, ...]) -> RecordTuple:
-    """Return the record in the form used by recorders that write at once."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
     return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)

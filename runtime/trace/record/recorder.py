@@ -186,7 +186,7 @@ class TraceRecorder(Recorder):
             self._urgent.wait(_FLUSH_SECONDS)
             self._urgent.clear()
             self._wake.clear()
-            # The order matters: records from here on wake this thread again, earlier ones are packed here.
+            # The order matters: records added from here on wake this thread again; earlier records are packed here.
             self._act_at = 1
             with self._packing:
                 self._pack()
@@ -201,13 +201,13 @@ class TraceRecorder(Recorder):
                 for first, chunk in self._packer.pack(group):
                     self._blocks.put(first, chunk, self._written.take_names())
         except Exception:
-            # This happens on an actor's thread, but is not its fault: the recording ends, and the actor continues.
+            # This happens on an actor's thread, but is not the actor's fault: the recording ends, and the actor
+            # continues.
             logger.exception("the recording of %s ends: this is an internal error of flykka", self.path)
             self._blocks.ended = True
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:
-        """Return the digest of the state after the turn that calls this, or None if the turn left no instance."""
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
         try:

@@ -1,10 +1,10 @@
 """The last records of a run in memory, packed and compressed, with the snapshots that a replay needs to start there.
 
 Records are grouped in generations by sequence numbers, each as large as the ring's limit. The current generation and
-the previous one are retained, so that there are always enough. A snapshot of each actor is taken at its first turn in a
-generation, before the turn does anything: this is its state at the start of the generation, because it has had no turn
-since then. A ring starts with a generation, and with the snapshots of all actors that have turns in it; other actors
-are only named.
+the previous one are retained, so that there are always enough records. A snapshot of each actor is taken at its first
+turn in a generation, before the turn does anything: this is its state at the start of the generation, because it has
+had no turn since then. A ring starts with a generation, and with the snapshots of all actors that have turns in it;
+other actors are only named.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS_PER_FRAME = 256
 _FRAME_BYTES = 1024 * 1024
-"""The bytes of snapshots after which a frame is full, however few they are."""
+"""The bytes of snapshots after which a frame is full, however few the snapshots are."""
 
 Row = tuple[Any, ...]
 
 
 @dataclass
 class _Generation:
-    """A generation. `snapshots` has for each ref the turn that spawned an unstarted actor, and the row to write."""
+    """A generation. `snapshots` maps each ref to the turn that spawned an unstarted actor, and to the row to write."""
 
     chunks: deque[bytes] = field(default_factory=deque)
     blocks: list[bytes] = field(default_factory=list)
@@ -62,7 +62,6 @@ class RingBlocks:
         self._system: ActorSystem | None = None
         self.waiting_bytes = 0
         self.ended = False
-        """True if nothing more is retained."""
 
     def open(self, system: str, seed: int) -> None:
         """Start recording. Raises `OSError` if the file cannot be written, now rather than at the end.
@@ -73,7 +72,6 @@ class RingBlocks:
         self._path.open("wb").close()
 
     def before_turn(self, cell: Cell) -> None:
-        """Take a snapshot of the actor if this is its first turn in a generation."""
         sequence = cell.sequence
         assert sequence is not None
         self._system = cell.system
@@ -91,7 +89,6 @@ class RingBlocks:
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
     def groups(self, records: Sequence[RecordTuple]) -> Iterator[list[RecordTuple]]:
-        """Yield the records of each generation separately."""
         for _, group in groupby(records, key=lambda record: (record[1] - 1) // self._limit):
             yield list(group)
 
@@ -103,7 +100,6 @@ class RingBlocks:
             self.waiting_bytes += len(chunk)
 
     def write_waiting(self) -> None:
-        """Compress new chunks, and drop old ones."""
         with self._lock:
             self.waiting_bytes = 0
             for number in sorted(self._generations):
@@ -112,13 +108,11 @@ class RingBlocks:
                 generation.blocks += layout.blocks(chunks)
 
     def close(self) -> None:
-        """Write the file, if the system has started."""
         if self._origin is not None and not self.ended:
             self.ended = True
             self.write(self._path)
 
     def write(self, path: Path) -> None:
-        """Write the retained records as a trace. Raises `OSError`."""
         assert self._origin is not None, "no system has started"
         self.write_waiting()
         with self._lock:
@@ -143,7 +137,7 @@ class RingBlocks:
         return generation
 
     def _retained(self) -> list[int]:
-        # A delayed thread may just have requested an older one.
+        # A delayed thread may just have requested an older generation.
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
     def _spawned_at(self, cell: Cell) -> int:
@@ -156,7 +150,6 @@ class RingBlocks:
         return next((sequence for sequence in turns if sequence is not None), 0)
 
     def _rows(self, begins_at: int) -> Iterator[Row]:
-        """Yield the rows of all actors that lived at the start of the ring, parents first."""
         if begins_at == 1:
             return
         rows: dict[Ref, tuple[int | None, Row]] = {}

@@ -48,8 +48,6 @@ class Absent(Enum):
 
 
 class Fields(dict[str, "State"]):
-    """The attributes of an object, with the name of its class."""
-
     __slots__ = ("checksum", "kind")
 
     def __init__(self, kind: str, attributes: Iterable[tuple[str, State]] = ()) -> None:
@@ -130,7 +128,7 @@ def _changes_of_mapping(path: str, before: dict[str, State], after: dict[str, St
     for name in dict.fromkeys([*before, *after]):
         yield from _changes(f"{path}[{name}]", _at(before, name), _at(after, name))
     if before.keys() == after.keys() and list(before) != list(after):
-        # An actor that iterates over it behaves differently.
+        # An actor that iterates over the mapping behaves differently.
         yield Change(f"{path}.keys()", list(before), list(after))
 
 
@@ -212,7 +210,9 @@ _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
 
 
 def describe(instance: object) -> State:
-    """Describe an actor's instance, or any other object. Immutable parts share their trees: do not change these."""
+    """Describe an actor's instance, or any other object. Immutable parts share their trees, so callers must not change
+    them.
+    """
     return _StateWalk({id(each) for each in _props_objects(instance)}).tree(instance)
 
 
@@ -228,11 +228,11 @@ class _Outside:
 _LEFT_OUT = _Outside()
 
 _kept: dict[int, tuple[Value, Fields]] = {}
-"""The descriptions of values, which never change, because an actor has the same values turn after turn."""
+"""The descriptions of values, which never change, because an actor often has the same values turn after turn."""
 
 
 class _StateWalk:
-    """Traverses an instance level by level. `outside` are the ids of live objects among its arguments.
+    """Traverses an instance level by level. `outside` are the ids of live objects among the arguments of its Props.
 
     A shared part is described at the position nearest to the actor, and other positions refer to it. This ends cycles
     too.
@@ -270,7 +270,7 @@ class _StateWalk:
         for key, content in mapping.items():
             name = one_line(self._describe_now(key, f"{place}.keys()"))
             while name in container:
-                name += "'"  # For example 7 and "7".
+                name += "'"  # The keys 7 and "7", for example, have the same name.
             container[name] = self._member(content, f"{place}[{name}]", depth)
 
     def _describe_now(self, item: object, place: str) -> State:
@@ -302,7 +302,7 @@ class _StateWalk:
         return self._add_compound(empty, item, place, depth)
 
     def _value(self, value: Value, place: str, depth: int) -> State:
-        if depth < 0:  # The object is within another value, which is kept as a whole.
+        if depth < 0:  # The object is within another value, which is cached as one description.
             return self._add_compound(Fields(type(value).__name__), value, place, depth)
         cached = _kept.get(id(value))
         if cached is not None and cached[0] is value:
@@ -325,7 +325,6 @@ class _StateWalk:
 
 
 def _plain(item: object) -> State | _Outside:
-    """Return the description of an item without parts, or a mark for any other item."""
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, Enum):
@@ -340,7 +339,6 @@ def _plain(item: object) -> State | _Outside:
 
 
 def _empty(item: object) -> State | _Outside:
-    """Return the container to fill for `item`, or its complete description."""
     match item:
         case Mapping():
             return {}

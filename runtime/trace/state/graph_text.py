@@ -27,7 +27,8 @@ def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
 
 
 def graph_text(graph: bytes) -> str:
-    """Return the first item of a graph in one line, such as `app:Worker(1, <app:Session>)`. `<...>` has no copy.
+    """Return the first item of a graph in one line, such as `app:Worker(1, <app:Session>)`. `<...>` marks an object
+    without a copy.
 
     Raises:
         TraceError: the bytes are not a graph.

@@ -54,7 +54,7 @@ Node = tuple[str, Any]
 
 
 def learn_opaque(cell: Cell) -> None:
-    """Learn which classes of arguments of an actor cannot be written. Other actors may hold such objects too."""
+    """Learn which classes of an actor's arguments cannot be written. Other actors may hold such objects too."""
     GraphWriter(cell).pack(cell.props)
 
 
@@ -77,7 +77,9 @@ class NoFormError(Exception):
 
 
 class GraphWriter:
-    """Writes the objects of a cell, or (None) Props. Used in a turn of the cell, so that its objects do not change."""
+    """Writes the objects of a cell or, if the cell is None, Props. Used in a turn of the cell, so its objects do not
+    change.
+    """
 
     def __init__(self, cell: Cell | None) -> None:
         self._cell = cell
@@ -184,7 +186,7 @@ class GraphWriter:
         return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
 
     def _argument(self, item: object) -> object:
-        """Return an argument, opaque if it has no form. Its class is not retried: it may lead to a large graph."""
+        """Return an argument, opaque if it has no form. Its class is not retried, as it may lead to a large graph."""
         kind: type = type(item)
         nodes, kept_alive, depth = len(self._nodes), len(self._kept_alive), len(self._path)
         if kind not in _OPAQUE:
@@ -223,7 +225,6 @@ class GraphWriter:
 
 
 def _is_of_module(item: Any) -> bool:
-    """Return True if `item` can be found under its name."""
     member: object = sys.modules.get(item.__module__)
     for part in item.__qualname__.split("."):
         member = getattr(member, part, None)
@@ -231,13 +232,12 @@ def _is_of_module(item: Any) -> bool:
 
 
 def _attributes(item: object) -> list[tuple[str, object]]:
-    """Return the attributes of an object: its slots that are set, and its `__dict__`."""
     kind: type = type(item)
     slots = [(name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name)]
     # Typing stores the parametrised class in objects of generic classes; no reader uses it.
     left_out = {"__orig_class__"}
     if getattr(kind, "outside_state", False):
-        # A cached object that accesses external resources is created again from its arguments.
+        # A cached object that accesses external resources is created again from the owner's arguments.
         left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
     instance_attributes = getattr(item, "__dict__", {}).items()
     return [*slots, *((name, value) for name, value in instance_attributes if name not in left_out)]
@@ -245,7 +245,6 @@ def _attributes(item: object) -> list[tuple[str, object]]:
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of a class, in the order of their declaration."""
     names = []
     for base in reversed(kind.__mro__):
         slots = vars(base).get("__slots__", ())
@@ -271,4 +270,6 @@ _HEAP_TYPE = 1 << 9
 
 
 _OPAQUE: set[type] = set()
-"""The classes of arguments that had no form, with which an actor accesses external resources. Opaque everywhere."""
+"""The classes of arguments that had no form, through which an actor accesses external resources. They are opaque
+everywhere.
+"""

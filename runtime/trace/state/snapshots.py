@@ -1,7 +1,7 @@
-"""The state of an actor between two of its turns: its instance, and the kernel's state of it.
+"""Snapshots of an actor between two of its turns: its instance, and the kernel's state of it.
 
 A ring of turns starts somewhere within a run, so it starts with snapshots: one for each actor with turns in it, taken
-before its first turn. A replay creates the cell, restores the snapshot, and continues from there.
+before the actor's first turn. A replay creates the cell, restores the snapshot, and continues from there.
 
 This module accesses private parts of cells, so that cells need not know about snapshots.
 """
@@ -120,7 +120,6 @@ def _stashed(entry: object) -> tuple[object, ...]:
 
 
 def restore(cell: Cell, state: dict[str, Any]) -> None:
-    """Restore the state written by `snapshot_of` in a new cell."""
     cell.state = CellState[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
@@ -155,7 +154,7 @@ def restore(cell: Cell, state: dict[str, Any]) -> None:
     cell.faults._history = state["history"]
     cell.faults.pre_restart_ran = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
-    # In the order of their spawning, as far as they exist.
+    # In the order of their spawning. Some of the children may not exist.
     places = {ref: place for place, ref in enumerate(state["children"])}
     by_name = cell.children._by_name
     for child in sorted(children.values(), key=lambda child: places.get(child.ref, -1)):
