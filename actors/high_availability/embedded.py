@@ -17,15 +17,12 @@ from flykka.messages.wire.tags import trace_tag
 
 
 class EmbeddedStore:
-    """Values by path, and the queue for the latch."""
-
     def __init__(self) -> None:
         self._lock = RLock()
         self._values: dict[str, bytes] = {}
         self._waiting: list[tuple[object, LatchHolder]] = []
 
     def enter(self, user: object, holder: LatchHolder) -> None:
-        """Join the queue for the latch."""
         with self._lock:
             self._waiting.append((user, holder))
             if len(self._waiting) == 1:
@@ -66,8 +63,6 @@ class EmbeddedStore:
 
 
 class EmbeddedBackend:
-    """Implements `Backend` on an `EmbeddedStore`."""
-
     name = "the store in memory"
 
     def __init__(self, store: EmbeddedStore) -> None:
