@@ -138,7 +138,7 @@ class Leadership:
         return None
 
     def answer(self, message: RequestApplicationRun) -> bool:
-        """Reply with the current run. Returns False if the run is not known yet: the caller then repeats its request."""
+        """Reply with the current run. Returns False if the run is unknown: the caller then repeats its request."""
         if self.failure is not None:
             message.reply_to.tell(ApplicationRunRefused(cause=self.failure))
             return True

@@ -66,7 +66,7 @@ def serve_history(options: argparse.Namespace) -> int:
     except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
     assert settings is not None, "the address has no default"
-    # Imported here because these modules need the extra.
+    # Imported here because these modules need an optional extra.
     from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.server import RestServer

@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--faults`; `what` describes the option in the help."""
+    """Add `--faults`. Its help begins with `what`."""
     kinds = f"{what}: some kinds, 'all' (default) or 'none'"
     parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 
@@ -161,7 +161,6 @@ def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
 
 
 def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:
-    """Yield the outcomes, with a progress line in a terminal."""
     is_shown, shown_at, failed = sys.stderr.isatty(), 0.0, 0
     for number, outcome in enumerate(outcomes, 1):
         failed += not outcome.passed

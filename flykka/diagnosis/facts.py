@@ -17,20 +17,20 @@ from flykka.views.text.failures import outcome, story
 from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
-"""The maximum number of rows, for one screen."""
+"""The maximum number of rows, which fit on one screen."""
 
 TOLD_FAILURES = 2
-"""The number of failures to show, the last ones; `job.exception_history` has more."""
+"""The number of last failures to show. `job.exception_history` has more."""
 
 NAMED = 4
-"""The maximum number of attempts that are named if a checkpoint waits for them."""
+"""The maximum number of attempts that are listed by name if a checkpoint waits for them."""
 
 _WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """An attempt: its state, its activity since when, and what it is waiting for."""
+    """An attempt: its state, its activity and the start of that activity, and what it is waiting for."""
 
     name: str
     vertex_id: JobVertexId
@@ -116,7 +116,7 @@ def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFac
 
 
 def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]:
-    """Return a sort key, in the order: unresponsive, not running, busy, idle."""
+    """Return a sort key: unresponsive attempts first, then those not running, busy, idle."""
     if reports.unresponsive_task(attempt.attempt) is not None:
         return 0, attempt.since_ms
     if attempt.state is ExecutionState.FINISHED:

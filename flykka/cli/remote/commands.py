@@ -266,7 +266,7 @@ def _bounds(text: str) -> tuple[int, int]:
 
 
 def _vertex(vertices: list[ListedVertex], name: str) -> ListedVertex:
-    """Find a vertex by name. Raises `RescaleError` if there is no such vertex, or there are several."""
+    """Find a vertex by name. Raises `RescaleError` unless exactly one vertex has this name."""
     matches = [vertex for vertex in vertices if name in (vertex.vertex_id, vertex.name)]
     matches = matches or [vertex for vertex in vertices if name in vertex.name]
     if len(matches) == 1:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def printed(result: pd.DataFrame | str) -> str:
-    """Format a table with left-aligned columns; return a text unchanged."""
+    """Format a table with left-aligned columns. A text is returned unchanged."""
     if isinstance(result, str):
         return result
     if result.empty:
@@ -33,7 +33,7 @@ _ROWS = 10_000
 
 
 class ScriptApp(App):
-    """A text of SQL statements. `path` is its name in errors."""
+    """A script of SQL statements. `path` is its name in errors."""
 
     needs_jobs = False
 
@@ -47,7 +47,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error; a SQL error includes the position in the file."""
+        """Return the text for an error. A SQL error includes the position in the file."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)
