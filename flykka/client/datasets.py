@@ -49,7 +49,7 @@ class DatasetRows:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _CachedDataset:
-    """A dataset that a job computes or has computed; its files are listed when it is first read."""
+    """A dataset that a job computes or has computed. Its files are listed when it is first read."""
 
     folder: str
     producer: JobClient
@@ -81,7 +81,7 @@ class ClusterDatasets:
         self._released: list[_CachedDataset] = []
 
     def find(self, dataset_id: str) -> DatasetRows | None:
-        """Return the rows for a job that reads them; None if the job must compute them. May block.
+        """Return the rows for a job that reads them, or None if the job must compute them. May block.
 
         Raises:
             ProgramError: another job is still computing the rows.
@@ -125,14 +125,14 @@ class ClusterDatasets:
             )
 
     def release(self, dataset_id: str) -> None:
-        """Release the rows, if any: the next job that needs them computes them again. May block."""
+        """Release the rows, so that the next job that needs them computes them again. May block."""
         with self._lock:
             if (dataset := self._kept.pop(dataset_id, None)) is not None:
                 self._released.append(dataset)
             self._drop_unused()
 
     def close(self, *, keeps_files: bool) -> None:
-        """Delete all files at the end of the environment, unless a later run of the application may read them."""
+        """Delete all files when the environment ends, unless a later run of the application may read them."""
         with self._lock:
             dataset = [*self._kept.values(), *self._released]
             self._kept, self._released = {}, []
@@ -157,7 +157,7 @@ class ClusterDatasets:
                 dataset.readers.append(client)
 
     def _drop_unused(self) -> None:
-        """Release datasets of failed jobs, and delete those without readers."""
+        """Release datasets of failed jobs. Delete released datasets that no job reads."""
         failed = [dataset_id for dataset_id, dataset in self._kept.items() if dataset.has_failed]
         self._released += [self._kept.pop(dataset_id) for dataset_id in failed]
         deleted = [dataset for dataset in self._released if not dataset.is_used]

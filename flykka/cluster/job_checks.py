@@ -1,6 +1,6 @@
 """Checks whether a cluster can ever run a job: slots, network buffers, and the resources of operators.
 
-A job that would wait forever is refused. Resources used by other jobs become free later, so a job may wait for them.
+A job that would wait forever is refused. Other jobs will release their resources, so a job may wait for those.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
 
 
 def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
-    """Refuse tasks that can never fit. Tasks that are placed badly are refused by their TaskManager."""
+    """Refuse tasks that can never fit. If tasks are placed badly, their TaskManager refuses them."""
     there = network.network_buffers
     if there is None:
         return
