@@ -25,7 +25,7 @@ SHOWN_RECORDS = 20
 SHOWN_EFFECTS = 40
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
 SHOWN_CHANGES, SHOWN_LINES = 30, 300
-"""Limits of the shown items, because a job may have thousands of tasks, and an actor may have state for each."""
+"""Limits of the displayed items, because a job may have thousands of tasks, and an actor may have state for each."""
 _CUT = 400
 _COLUMNS = (
     ("turn", "number"),
@@ -41,12 +41,11 @@ _HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) 
 
 
 def bundle(parts: Iterable[str], text: Iterable[str]) -> Bundle:
-    """Create a display from HTML parts and lines of text."""
     return {"text/html": display(*parts, kind="records"), "text/plain": "\n".join(text)}
 
 
 def records(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """Create a table of strings; long ids are truncated, with the full text as a tooltip."""
+    """Create a table of strings. Long ids are truncated, with the full text as a tooltip."""
     return table(columns, ([_brief(cell) for cell in row] for row in rows))
 
 

@@ -18,7 +18,7 @@ _ONE = "/applications/{applicationid}"
 
 
 class ApplicationHandlers:
-    """Handles requests by querying the cluster; `application_id` identifies this process and its program."""
+    """`application_id` identifies this process and its program."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway

@@ -14,7 +14,7 @@ _TOP = 2
 
 
 def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap; `title` is its label."""
+    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap. `title` is the chart's label."""
     step = WIDTH / max(1, len(values) - 1)
     shapes = []
     for run in _runs(values):
@@ -31,7 +31,7 @@ def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html
 
 
 def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a bar chart of at most `BARS` values, from 0 to the greatest; None is a failure: red, of full height."""
+    """Draw a bar chart of at most `BARS` values, from 0 to the greatest. None is a failure: a red, full bar."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
         [
@@ -58,7 +58,7 @@ def _tops(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """Return the points between gaps as runs, each point with its index."""
+    """Split the points at gaps. Each point has its index."""
     runs: list[list[tuple[int, float]]] = [[]]
     for place, top in enumerate(_tops(values)):
         if top is not None:

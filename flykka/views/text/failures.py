@@ -28,7 +28,7 @@ def labels(entry: RootExceptionHistoryEntry) -> str:
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """Format the task that failed and its TaskManager; empty for a failure of the whole job."""
+    """Format the task that failed and its TaskManager, or return "" for a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""
@@ -48,7 +48,9 @@ def times(entry: RootExceptionHistoryEntry) -> str:
 
 
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """Format the reaction to a failure and its result; for a repeated failure, the number and the last reaction."""
+    """Format the reaction to a failure and its result. For a repeated failure, format their number and the last
+    reaction.
+    """
     return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
 
 
