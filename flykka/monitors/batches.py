@@ -13,11 +13,11 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 10_000
-"""The maximum number of released batches that are remembered."""
+"""The maximum number of remembered released batches."""
 
 
 class BatchMonitor(ConversationMonitor):
-    """Observes the messages of Tasks about batches. Only the data plane knows whether all were released."""
+    """Observes the messages of Tasks about batches. Only the data plane knows whether all batches were released."""
 
     name = "batches"
 

@@ -14,7 +14,7 @@ from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""The maximum number of completed checkpoints, and of aborted ones, that are remembered."""
+"""The maximum number of remembered completed checkpoints, and of remembered aborted ones."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class CommitMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, because an attempt publishes nothing after it has ended."""
+        """Forget the actor, because an ended attempt publishes nothing."""
         self._tasks.pop(ref, None)
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:

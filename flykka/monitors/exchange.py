@@ -64,7 +64,7 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, which does not send or read any more."""
+        """Forget the actor, which no longer sends or reads."""
         self._outputs.pop(ref, None)
         self._inputs.pop(ref, None)
 
@@ -138,5 +138,5 @@ def _element_name(message: BufferResponse) -> str:
 
 
 def _is_forwarded(turn: Turn, message: PartitionRequest) -> bool:
-    """Return True if a TaskManager forwards the request to its Task."""
+    """Return whether a TaskManager forwards the request to its Task."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

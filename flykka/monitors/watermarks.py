@@ -1,8 +1,8 @@
 """Checks that the watermark of a task is the minimum over the channels of all its inputs.
 
 A monitor does not see which of the arrived elements a task has read. So the watermark is checked against two bounds: it
-is at most the last watermark that each channel has sent, and at least the one before the last batch read from the
-channel. After a restore the watermark is at least that of the checkpoint, so that late rows stay late. A source that is
+is at most the last watermark that each channel has sent, and at least the watermark before the last batch read from the
+channel. After a restore the watermark is at least the checkpoint's, so that late rows stay late. A source that is
 aligned with others does not read beyond its limit.
 """
 

@@ -1,6 +1,6 @@
 """Converts a scenario to plain data, for traces, and to Python, for generated tests.
 
-Both are derived from the dataclasses, and omit fields with default values. Plain data contains class names; only
+Both are derived from the dataclasses, and omit fields with default values. Plain data contains class names. Only
 classes of scenarios are instantiated from it.
 """
 
@@ -73,11 +73,11 @@ _CLASSES: dict[str, type[Any]] = {
 _LINE = 120
 _INDENT = "    "
 _LOOKED_THROUGH = 1_000
-"""The number of first turns in which the client receives the scenario."""
+"""The number of first turns among which the client receives the scenario."""
 
 
 class ScenarioError(ValueError):
-    """Raised if a text is not a scenario that this version can read."""
+    """A text is not a scenario that this version can read."""
 
 
 def to_json(what: Scenario) -> str:
@@ -85,7 +85,6 @@ def to_json(what: Scenario) -> str:
 
 
 def from_json(text: str) -> Scenario:
-    """Parse a scenario. Raises `ScenarioError` if the text is invalid."""
     try:
         value = _value_of(json.loads(text))
     except (ValueError, TypeError, KeyError, LookupError) as misfit:

@@ -47,7 +47,7 @@ def test_source(origin: Scenario, shrunk: Shrunk) -> str:
 
 
 def write_test(folder: Path, origin: Scenario, shrunk: Shrunk) -> Path:
-    """Write the test into a folder, which is created if necessary. Raises `OSError`."""
+    """Write the test into a folder, which is created if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name(origin, shrunk)
     path.write_text(test_source(origin, shrunk), encoding="utf-8")
@@ -59,7 +59,7 @@ def _slug(shrunk: Shrunk) -> str:
 
 
 def _import_lines(imports: set[tuple[str, str]]) -> list[str]:
-    """Return the sorted import lines, one per module; a long line is broken into one line per name."""
+    """Return the sorted import lines, one per module. A long line is broken into one line per name."""
     lines: list[str] = []
     for module in sorted({module for module, _ in imports}):
         names = sorted(name for imported, name in imports if imported == module)

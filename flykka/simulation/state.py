@@ -83,15 +83,13 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge immediately."""
+        """Run the work at once."""
         work()
 
     def check(self) -> None: ...
 
 
 class SimulatedWindowState(SimulatedStateBackend[Row]):
-    """The rows that windows retain."""
-
     def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
         super().__init__(descriptor, environment)
         self._behaviour = behaviour

@@ -49,7 +49,7 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
-    """The messages held back during the partition, each with the function that delivers it."""
+    """The messages that the partition holds back, each with the function that delivers it."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
         if self.only is not None and kind not in self.only:
@@ -79,7 +79,7 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """End a partition; the messages held back arrive late, but in order."""
+        """End a partition. The messages that were held back arrive late, but in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)
@@ -103,7 +103,7 @@ class Network:
     def holds_back(
         self, entry: TellEntry | Envelope, recipient: str, deliver: Callable[[TellEntry | Envelope], None]
     ) -> bool:
-        """Return True if the recipient or sender is partitioned; the entry is held until the partition ends."""
+        """Return whether the recipient or sender is partitioned. If so, the entry is held until the partition ends."""
         sender = Envelope.wrap(entry).sender
         if sender is None:
             return False
@@ -150,22 +150,21 @@ _STEPS_AT_ONE_MOMENT = 50_000
 
 
 class PausingDispatcher(SeededDispatcher):
-    """A seeded dispatcher that can pause actors, whose messages are then delayed."""
+    """A seeded dispatcher that can pause actors. Their messages are then delayed."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         super().__init__(seed, clock)
         self._paused: dict[str, list[Runnable]] = {}
         self.steps = 0
-        """The number of draws so far."""
+        """The number of draws."""
 
     def pause(self, path: str, ms: int) -> None:
-        """Pause the actor at `path`, or the next actor there, for `ms` milliseconds."""
+        """Pause the actor at `path`, or the next actor at this path, for `ms` milliseconds."""
         if path not in self._paused:
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
 
     def is_paused(self, path: str) -> bool:
-        """True while the actor at `path` is paused."""
         return path in self._paused
 
     def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
@@ -199,7 +198,7 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create the mailbox of a new cell at `path`, which receives its messages through the network."""
+        """The mailbox receives its messages through the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)
@@ -211,5 +210,5 @@ class SimulatedSystem(ActorSystem):
         self.schedule.advance(ms)
 
     def jump(self, ms: int) -> None:
-        """Move the clock forward at once: all due timers fire at the same instant, too late."""
+        """Move the clock forward at once, so that all due timers fire at the same instant, too late."""
         self.manual_clock.move_to(self.manual_clock.now_ms() + ms)

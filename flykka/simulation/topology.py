@@ -1,7 +1,7 @@
 """The randomly drawn jobs of a simulation: one to three sources, forks and unions, windows, functions, and sinks.
 
 A function has one or two inputs, and there are one to three sinks. A vertex is a chain of one to three operators. The
-`Program` contains their behaviour; the job graph only contains names, like every job graph.
+`Program` contains their behaviour. The job graph only contains names, like every job graph.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Topology:
 
 
 def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
-    """Return a vertex with outputs, and its sinks as separate vertices that read additional outputs."""
+    """Return the vertex with outputs for its sinks, which become separate vertices."""
     sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
     outputs, separate = list(vertex.outputs), list[JobVertex]()
     for sink in sinks:
@@ -231,7 +231,7 @@ class _Drawing:
         return outputs
 
     def _may_fire_late(self) -> bool:
-        """Return True if windows may fire with checkpoints: the job must have exactly one window."""
+        """Return whether windows may fire with checkpoints: the job must have exactly one window."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 

@@ -54,7 +54,7 @@ def with_alignment(topology: Topology, chance: Random) -> Topology:
 
 
 def joins_by_time(topology: Topology) -> bool:
-    """Return True if rows may miss their match when event time advances without them, or ends before the job does."""
+    """Return whether rows may miss their match because event time advances without them, or ends before the job."""
     return any(isinstance(each, Join) and each.bounds is not None for each in topology.program.behaviours.values())
 
 
@@ -104,7 +104,7 @@ def _shifted(place: int | None) -> int:
 
 
 def _settled(topology: Topology) -> Topology:
-    """Return the job with settings for which time-bounded joins miss no rows.
+    """Return the job with settings with which time-bounded joins miss no rows.
 
     Every source then affects event time, and no window waits for a checkpoint.
     """
@@ -132,7 +132,7 @@ def with_two_inputs(topology: Topology, chance: Random) -> Topology:
 
 
 def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
-    """Return the vertex with a tag on the rows of an output, which one edge reads."""
+    """Return the vertex with a tag on the rows of an output. One edge reads this output."""
     uid = f"{vertex.vertex_id}-tag-{output}"
     behaviours[uid] = Tag(number=number)
     reads = [each.operator_id for each in vertex.operators].index(vertex.outputs[output])

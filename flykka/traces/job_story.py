@@ -34,7 +34,7 @@ _CHECKPOINTS: Final = "checkpoints"
 
 
 def job_story(trace: TraceReader, job: str = "") -> Story:
-    """Return the story of the job whose id begins with this text; without a text, of the only job.
+    """Return the story of the job whose id begins with this text. Without a text, return the story of the only job.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.

@@ -18,7 +18,6 @@ def origin(trace: TraceReader) -> str:
 
 
 def cut_off(damage: Damage) -> str:
-    """Describe where a damaged trace ends."""
     return f"the trace ends at byte {damage.offset:,}: {damage.reason}; all turns before are shown"
 
 

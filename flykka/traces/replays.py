@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
-"""The maximum number of named actors that are not replayed, for each reason."""
+"""For each reason, the maximum number of actors that are named as not replayed."""
 
 Row = tuple[str, str, str]
 """A row of the comparison: its label, the recorded value, and the value in the fork."""
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """Yield a line for each reason for which actors are not replayed."""
+    """Yield a line for each reason why actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
@@ -46,7 +46,7 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
 
 
 def _job(job: JobOutcome | None) -> dict[str, str]:
-    """Return facts about a job by label; a dash for missing values."""
+    """Return facts about a job by label. Missing values are dashes."""
     if job is None:
         return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
     return {
