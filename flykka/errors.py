@@ -162,7 +162,6 @@ class JobExecutionError(FlykkaError):
     """
 
     tells_cause: ClassVar[bool] = True
-    """True if the message includes the cause."""
 
     def __init__(
         self,

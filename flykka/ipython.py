@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 Bundle = dict[str, str]
-"""Representations of an object, by MIME type."""
 
 _WAKING_SECONDS = 0.25
 

@@ -29,7 +29,6 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[str, str]]) -> None:
-    """Add commands by name, each with its module and its line in the help."""
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, (module, line) in commands.items():
         command = subparsers.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)

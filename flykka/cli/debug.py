@@ -253,7 +253,6 @@ class Debugger(cmd.Cmd):
         self._show_step(step or self._session.here)
 
     def _is_part(self, path: str) -> bool:
-        """Return whether `path` is a field of the actor's state, and not the path of an actor."""
         paths = {*self._session.actors(), *self._session.boundary}
         if self._session.turn is None or f"/user/{path}" in paths:
             return False

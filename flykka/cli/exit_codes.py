@@ -30,7 +30,6 @@ def fail(text: str, code: int) -> int:
 
 
 def broken(what: str) -> int:
-    """Print the current exception as an internal error of flykka, and return its exit code."""
     traceback.print_exc()
     print(f"{what}: this is an internal error of flykka", file=sys.stderr)
     return BROKEN

@@ -83,12 +83,10 @@ def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()
 
 
 def _conflict(launch: LaunchOptions) -> str | None:
-    """Describe a contradiction between options, if any. Raises `ConfigurationError`."""
     return conflict(launch.values, _flag) or incomplete(launch.all_values(), _flag)
 
 
 def _rest_conflict(launch: LaunchOptions, *, is_refused: bool) -> str | None:
-    """Describe a problem with the REST options, if any. Raises `ConfigurationError` or `MissingExtraError`."""
     if "rest" in launch.values and is_refused:
         return "--rest and --no-rest are opposites: give one of them"
     rest_settings(launch.all_values(), "--rest")

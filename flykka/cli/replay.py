@@ -238,5 +238,4 @@ def junit_xml(results: Sequence[Replayed]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace characters that XML cannot represent."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)

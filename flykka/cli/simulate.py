@@ -87,7 +87,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--faults`. Its help begins with `what`."""
     kinds = f"{what}: some kinds, 'all' (default) or 'none'"
     parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 

@@ -57,7 +57,6 @@ logger = logging.getLogger("flykka")
 _LOGGED_RESTARTS = frozenset(10**power for power in range(10))
 
 DETAILS_TIMEOUT_MS = 10_000
-"""Milliseconds to wait for the final details of a job."""
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """Milliseconds to wait for the flight record, so that an unresponsive file system does not delay the failure further.

@@ -55,7 +55,6 @@ class LastRunState(Enum):
     ENDED = auto()
     """The job finished its input, or it ended without a record or any files."""
     ENDED_WITHOUT_CHECKPOINT = auto()
-    """The job was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
 
 

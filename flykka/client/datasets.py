@@ -116,7 +116,7 @@ class ClusterDatasets:
                     self._add_reader(code.source, client)
 
     def list(self) -> tuple[ClusterDataset, ...]:
-        """Return the datasets that are complete or being computed, in order of submission."""
+        """The datasets are in order of submission."""
         with self._lock:
             self._drop_unused()
             return tuple(
@@ -157,7 +157,6 @@ class ClusterDatasets:
                 dataset.readers.append(client)
 
     def _drop_unused(self) -> None:
-        """Release datasets of failed jobs. Delete released datasets that no job reads."""
         failed = [dataset_id for dataset_id, dataset in self._kept.items() if dataset.has_failed]
         self._released += [self._kept.pop(dataset_id) for dataset_id in failed]
         deleted = [dataset for dataset in self._released if not dataset.is_used]

@@ -30,7 +30,6 @@ _MODE = 0o600
 """The permissions of a flight record. It contains the job's messages and therefore user data."""
 
 _OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
-"""The types of failures whose cause is a file of a checkpoint."""
 
 WriteFlightRecord = Callable[[], str]
 """Writes the flight record and returns its path. May block, and may raise `FlightRecordError`."""

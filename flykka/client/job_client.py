@@ -71,7 +71,6 @@ DETAILS_TIMEOUT = 5.0
 """Seconds that `details` waits for the JobManager before it returns the last known state."""
 
 LIVE_CHECKPOINTS = 100
-"""The number of checkpoints in a live display."""
 
 ATTACH_TIMEOUT = 10.0
 """Seconds that a detached client waits for the details of its job."""

@@ -108,7 +108,6 @@ class JobManagerGateway:
                 time.sleep(_PAUSE)
 
     def running_graph(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobGraph | None:
-        """Return the graph of a job that has not ended."""
         answer = self.ask(lambda me: job.RequestJob(job_id=job_id, client=me), timeout)
         return answer.job_graph if isinstance(answer, job.JobFound) else None
 
@@ -174,7 +173,6 @@ class JobManagerGateway:
         )
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Request the cancellation of a job, without waiting until it has ended."""
         self._ask_for_success(
             job.CancellationSuccess,
             lambda me: job.CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints),

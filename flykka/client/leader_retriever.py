@@ -24,7 +24,7 @@ class LeaderRetriever:
         self._wait()
 
     def find_leader(self) -> Ref | None:
-        """Return the new JobManager. If there is none yet, set a timer for the next attempt and return None."""
+        """Return the new JobManager. If there is none yet, set a timer for the next attempt."""
         leader = self._context.actor_selection(self._known.path).resolve_one()
         if leader is None or leader == self._known:
             self._wait()
@@ -34,7 +34,6 @@ class LeaderRetriever:
 
     @property
     def has_timed_out(self) -> bool:
-        """True if no JobManager was found for `SEEK_TIMEOUT_MS`."""
         return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
 
     def _wait(self) -> None:

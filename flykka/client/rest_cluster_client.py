@@ -278,7 +278,6 @@ class RestClusterClient:
         return result
 
     def requirements(self, job_id: JobId) -> dict[str, tuple[int, int]]:
-        """Return the minimum and maximum parallelism of each vertex, by id."""
         answer = self._request("GET", f"/jobs/{job_id}/resource-requirements")
         bounds = {vertex: each["parallelism"] for vertex, each in answer.items()}
         return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.saved_state.reading import SavedState
 
 WITH_TIMERS = frozenset((OperatorKind.KEYED_PROCESS,))
-"""The kinds of operators with timers."""
 
 
 def read_state(path: str | PathLike[str], uid: str) -> SavedState:
@@ -72,7 +71,6 @@ def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetada
 
 
 def keyed_operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
-    """Return the operators with keyed state whose schema the checkpoint contains."""
     return [
         each
         for each in _operators(checkpoint)

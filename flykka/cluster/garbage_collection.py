@@ -17,7 +17,6 @@ YOUNG_OBJECTS = 200_000
 _lock = threading.Lock()
 _clusters = 0
 _original: tuple[int, int, int] | None = None
-"""The original thresholds while a cluster runs."""
 
 
 def raise_gc_threshold() -> None:

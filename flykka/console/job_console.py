@@ -23,7 +23,6 @@ Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
 """A function that returns additional lines for the summary of an ended job, as labels and texts."""
 _LABEL = 13
 _FAILURES = 5
-"""The maximum number of failures in a summary. The last ones are shown."""
 _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
@@ -71,7 +70,6 @@ class JobConsole:
 
 
 def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
-    """Print the summary of an ended job. `more` are additional labels and texts."""
     head = Text(f"job {details.name!r} ").append(displayed_status(details), _STYLES.get(details.status, "bold"))
     head.append(f" in {format_ms(details.duration_ms)}")
     output.print(head, soft_wrap=True, highlight=False)

@@ -54,18 +54,14 @@ _STATE_STYLES = {
     ExecutionState.FINISHED: QUIET,
 }
 _RATES = 20
-"""The width of the throughput chart: one character per measurement."""
 _BAR = 5
-"""The width, in characters, of the bar that shows the shares of time."""
 _NAME = 20
-"""The minimum width of vertex names, in characters."""
 _GAP = 2
 _WANTED = 6
 """Columns up to this importance are not dropped for a long name. The name gets its own line instead, if possible."""
 _OTHER_LINES = 10
 """The number of lines that a display needs besides its vertices, including some for the output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The number of last checkpoints to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +223,7 @@ def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") ->
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
-    """Truncate a line at the terminal's width, with an ellipsis if the terminal can show it."""
+    """An ellipsis marks the cut, if the terminal can show it."""
     line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
     return line
 
@@ -266,7 +262,6 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
 
 
 def _queued(vertex: JobVertexDetails) -> Text:
-    """Return the number of batches in the subtasks' input and output queues."""
     return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 

@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4
 LOOK_SECONDS = 0.5
-"""Seconds between two polls for long-running work in Spark."""
+"""Seconds between two polls."""
 
 logger = logging.getLogger("flykka.console")
 
@@ -65,7 +65,6 @@ class LiveScreen:
                 self._end()
 
     def close(self) -> None:
-        """Draw all displays for the last time."""
         with self._lock:
             self._end()
 
@@ -118,7 +117,6 @@ class LongWork:
 
 
 Clock = Callable[[], float]
-"""A function that returns seconds since an arbitrary time."""
 
 
 @contextmanager

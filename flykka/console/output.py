@@ -41,7 +41,6 @@ class _LastingDescriptor(RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close the reopened descriptor, if any."""
         if not self.closed and self._own != self._descriptor:
             os.close(self._own)
         super().close()

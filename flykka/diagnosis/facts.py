@@ -107,7 +107,6 @@ def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
-    """Return the most relevant attempts, in the job's order, and the number of other attempts."""
     if reports.job is None:
         return (), 0
     attempts = reports.job.attempts

@@ -53,7 +53,6 @@ class JobDiagnosis:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """Format the sentence in the first line, then the facts, on at most one screen."""
         lines = [self.answer, "", *(f"{label:<{_LABEL}}{text}" for label, text in self.facts)]
         if self.attempts:
             lines += ["", *columns(_HEADER, self._rows())]

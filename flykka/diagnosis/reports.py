@@ -51,5 +51,4 @@ class ActorReports:
         return next((each for each in self.unresponsive if each.attempt == attempt), None)
 
     def unresponsive_part(self, name: str) -> UnresponsiveActor | None:
-        """Return the unresponsive actor of the cluster or the job with this role."""
         return next((each for each in self.unresponsive if each.name == name), None)

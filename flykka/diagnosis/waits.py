@@ -58,7 +58,6 @@ class Waits:
         return links
 
     def text_of(self, attempt: ExecutionAttemptId) -> str:
-        """Describe the whole chain in a phrase about "it"."""
         first, *others = self.chain(attempt)
         if not others:
             return first.why
@@ -142,7 +141,6 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """Describe the oldest stage that the data plane reports, or return an empty text."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 

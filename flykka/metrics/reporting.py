@@ -19,7 +19,6 @@ STOP_SECONDS = 5.0
 
 class Reporter(Protocol):
     target: str
-    """The destination of the reports, for log messages."""
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
         """Report the current metrics. Errors are logged, and the next report follows as usual."""
@@ -98,7 +97,7 @@ class LogReporter:
 
 
 def line_of(measured: Measured) -> str:
-    """Format the labels and values of an object: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
+    """Format an object as `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
     labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
     values = ", ".join(_value_text(name, value) for name, value in measured.values.items())
     return f"{measured.scope}[{labels}]: {values}"

@@ -44,7 +44,6 @@ class _WatchedAttempt:
 @dataclass(slots=True)
 class _WatchedJob:
     attempts: dict[str, _WatchedAttempt] = field(default_factory=dict)
-    """The newest attempt of each subtask, by the result of `subtask_of`."""
     restored_id: int | None = None
     has_asked: bool = False
     """True if the checkpoint that the attempts restore is known."""

@@ -24,7 +24,6 @@ class BatchMonitor(ConversationMonitor):
     def __init__(self) -> None:
         super().__init__()
         self._released: dict[BatchId, int] = {}
-        """The turn in which each batch was released."""
 
     def sent(self) -> Mapping[type, OnSent]:
         return {

@@ -57,7 +57,6 @@ class _WatchedCoordinator:
     completed_in: int | None = None
     """The turn in which checkpoint `completed_id` completed. The tasks are notified in the same turn."""
     latest: int | None = None
-    """The checkpoint from which the job would restart, if known."""
     states: frozenset[Subtask] = frozenset()
     """The tasks whose state the latest checkpoint must contain."""
 

@@ -64,7 +64,6 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, which no longer sends or reads."""
         self._outputs.pop(ref, None)
         self._inputs.pop(ref, None)
 

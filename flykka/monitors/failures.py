@@ -10,7 +10,6 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
-"""Errors that indicate a bug in flykka if a turn raises them."""
 _BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
 """Errors of channels. They indicate a bug, because no message between actors in one process is lost or reordered."""
 _BRIDGE = "/bridge"

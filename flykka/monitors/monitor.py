@@ -45,11 +45,10 @@ _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 Content = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
-"""A function that observes a sent message. It returns violations, or None."""
 
 
 def unwrapped(message: Content) -> Content:
-    """Return the message without the envelope of its leader session, if any."""
+    """The envelope of the leader session, if any, is removed."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
@@ -79,7 +78,6 @@ class ConversationMonitor:
         return {}
 
     def raised(self, turn: Turn) -> Iterable[Violation]:
-        """Observe a turn that has raised its `failure`."""
         return ()
 
     def ended(self, ref: Ref) -> None:

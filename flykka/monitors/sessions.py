@@ -66,7 +66,6 @@ class SessionMonitor(ConversationMonitor):
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[Ref, set[LeaderSessionId]] = {}
-        """The sessions of each sender."""
         self._over: dict[Ref, set[LeaderSessionId]] = {}
         """The ended sessions whose messages each receiver must refuse."""
         self._leading: dict[Ref, LeaderSessionId] = {}

@@ -94,5 +94,5 @@ def _is_report(turn: Turn) -> bool:
 
 
 def _task_may_reach(former: ExecutionState, state: ExecutionState) -> bool:
-    """Return whether `state` is reachable. A task does not report every state that it passes through."""
+    """A task does not report every state that it passes through."""
     return any(state is following or _task_may_reach(following, state) for following in TASK_MOVES[former])

@@ -61,7 +61,6 @@ class _WatermarkedTask:
     channels: dict[Channel, _ChannelWatermarks] = field(default_factory=dict)
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
     forwards_inputs: bool = False
-    """True if the task's watermarks are known to be those of its inputs."""
     restored_ms: int = WATERMARK_MIN
     sent_ms: int = WATERMARK_MIN
     max_ms: int = WATERMARK_MAX

@@ -54,7 +54,7 @@ def _run_sql(line: str, cell: str) -> None:
 
 
 def load(address: str) -> Any:
-    """Return the object named module:name."""
+    """The address is module:name."""
     module, name = _split(address)
     return getattr(import_module(module), name)
 

@@ -97,7 +97,6 @@ def session_bundle(session: ReplaySession) -> Bundle:
 
 
 def step_bundle(step: Step) -> Bundle:
-    """Show a replayed turn, with the changes to the actor's state."""
     return bundle([_step_html(step)], [_step_text(step)])
 
 
@@ -112,7 +111,6 @@ def state_text(state: Fields) -> str:
 
 
 def cause_text(cause: Cause) -> str:
-    """Format a turn in a chain of causes, with the effect that caused the next turn."""
     led = "" if cause.effect is None else f"  by  {effect_line(cause.effect)}"
     return f"turn {cause.turn.sequence}  {_heading(cause.turn)}{led}"
 

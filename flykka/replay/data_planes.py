@@ -53,7 +53,6 @@ _NOTHING_TO_RETURN = frozenset(
 )
 
 ENGINE_CALLS = frozenset({command.method for command in get_args(Work)} | {"progress"})
-"""The engine methods that bridges call."""
 
 
 class Recorded:
@@ -93,7 +92,6 @@ class ForkDataPlane(RecordedDataPlane):
         return RecordedDiscovery(self, operator.operator_id)
 
     def found(self, operator_id: OperatorId, position: bytes) -> SplitsDiscovered | None:
-        """Return the splits that a source discovered after a position, if that discovery was recorded."""
         if self._found is None:
             looks = (turn.message for turn in self._trace)
             discoveries = [each for each in looks if isinstance(each, SplitsDiscovered)]

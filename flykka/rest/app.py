@@ -61,7 +61,7 @@ class FlinkDashboard:
 
     @classmethod
     def find(cls) -> FlinkDashboard | None:
-        """Return the dashboard of the installed PyFlink, or None."""
+        """None if no PyFlink is installed."""
         spec = find_spec("pyflink")
         for folder in () if spec is None else spec.submodule_search_locations or ():
             for jar in sorted(Path(folder, "lib").glob("flink-dist-*.jar")):
@@ -69,7 +69,7 @@ class FlinkDashboard:
         return None
 
     def routes(self) -> list[Route]:
-        """Return the routes of the dashboard's files. They must come after those of the endpoints."""
+        """These routes must come after those of the endpoints."""
         return [
             Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
             Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),
@@ -159,7 +159,6 @@ def rest_app(
 
 
 def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
-    """Return a predicate for paths whose GET requests change something."""
     last_parts = tuple("/" + each.path.rsplit("/", 1)[1] for each in endpoints if each.acts)
     return lambda path: path.endswith(last_parts)
 

@@ -25,7 +25,6 @@ STALLED_SECONDS = 30.0
 """Seconds after which a client that does not read its response is disconnected."""
 
 INCOMPLETE = 128
-"""The maximum number of connections in the pool."""
 
 
 class Connections:

@@ -46,21 +46,18 @@ class Query:
         return JobVertexId(self.path["vertexid"])
 
     def text(self, name: str) -> str | None:
-        """Return an optional field of the body, which must be a string. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, str):
             raise RestError(400, f"{name!r} must be a string, not {value!r}")
         return value
 
     def flag(self, name: str) -> bool:
-        """Return an optional field of the body, which must be true or false. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, bool):
             raise RestError(400, f"{name!r} must be true or false, not {value!r}")
         return bool(value)
 
     def number(self, name: str, default: int) -> int:
-        """Return an optional query argument, which must be an integer not below 0. Raises `RestError`."""
         value = self.arguments.get(name)
         if value is None:
             return default

@@ -71,7 +71,7 @@ class HistoryGateway:
         self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """Return the ended jobs, ordered by end time."""
+        """The jobs are ordered by end time."""
         return tuple(job for _, job in self._by_end().values())
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
@@ -82,7 +82,7 @@ class HistoryGateway:
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """Return the environment of a job's process. It is empty if an older version wrote the archive."""
+        """Empty if an older version wrote the archive."""
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
@@ -108,14 +108,13 @@ class HistoryGateway:
         raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not in the history")
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """Return the last rescales of a job. There are none if an older version wrote the archive."""
+        """Empty if an older version wrote the archive."""
         return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
         return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose the end of a job from its archive."""
         return diagnose(ActorReports(details=self._archive(job_id).details, now_ms=self.now_ms()))
 
     def _archive(self, job_id: JobId) -> ArchivedJob:

@@ -21,7 +21,6 @@ _AT_ONCE = 8
 _MOST = 1_000
 
 Key = tuple[str, str]
-"""The subject of an operation, and its trigger id."""
 
 
 class AsyncOperations:

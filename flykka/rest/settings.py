@@ -56,7 +56,6 @@ class RestSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -66,7 +65,6 @@ class RestSettings:
 
     @property
     def most_connections_per_peer(self) -> int | None:
-        """The maximum number of connections from one address, or None if unlimited."""
         if self.connections_per_peer is None and not self.is_loopback:
             return CONNECTIONS_PER_PEER
         return self.connections_per_peer

@@ -100,7 +100,6 @@ def forgotten(environment: Environment, job_id: JobId) -> list[str]:
 
 
 def is_kept(environment: Environment, job_id: JobId) -> bool:
-    """Return whether the job's folder still exists."""
     return f"{environment.name}/checkpoints/{job_id}" not in environment.deleted_jobs
 
 

@@ -364,7 +364,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return Staged(rows=len(rows), names=(path,))
 
     def prepare_commit(self, checkpoint_id: int, names: Sequence[str]) -> tuple[Value, ...]:
-        """Assign final names to the output staged before a barrier. Returns the state for checkpoints from this one on."""
+        """Assign final names to output staged before a barrier. Returns the state for this and later checkpoints."""
         self._committables.pending += tuple(
             PendingFile(
                 checkpoint_id=checkpoint_id,

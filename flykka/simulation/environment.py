@@ -39,7 +39,7 @@ class FaultSpec:
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """Return the delay of the current stage in milliseconds."""
+        """In milliseconds."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
@@ -48,8 +48,7 @@ class RunningAttempt(Protocol):
 
     descriptor: TaskDeploymentDescriptor
 
-    def revoke(self, why: str) -> None:
-        """End the attempt, unless it has ended."""
+    def revoke(self, why: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -73,7 +72,6 @@ class Environment:
     acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
     """The paths of acknowledged state that belongs to a single checkpoint, by job."""
     _committable: set[str] = field(default_factory=set)
-    """The final names of files in durable checkpoints."""
 
     def __post_init__(self) -> None:
         self.storage.on_finalised = self._on_finalised
@@ -104,7 +102,7 @@ class Environment:
         self.storage.rename(staged, target)
 
     def published(self, sink: str) -> Rows:
-        """Return the published rows of a sink, as readers see them."""
+        """The rows are as readers see them."""
         files = self.storage.below(f"{self.name}/output/{sink}")
         return tuple(row for path in files for row in self.storage.read_rows(path))
 
@@ -215,11 +213,9 @@ class Batches:
             raise
 
     def rows(self, batch_id: BatchId) -> Rows:
-        """Return the rows of a batch that may have been released. Raises `UnknownBatchError`."""
         return self._held.content(batch_id)
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
         self._held.hold(batch_ids, holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
@@ -239,7 +235,6 @@ class Batches:
         self._note(released, f"{attempt} has ended" if is_cancelled else "")
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Release the batches that a replaced attempt has produced."""
         self._note(self._held.release_produced(producer), f"{producer} has ended")
 
     def release_partitions(self, partition_ids: Iterable[ResultPartitionId]) -> None:

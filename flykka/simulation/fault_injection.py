@@ -154,7 +154,6 @@ class Injections:
         return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
 
     def inject(self, fault: Fault) -> None:
-        """Inject the fault now, if there is a possible victim."""
         self._chance, kind = Random(fault.seed), fault.kind
         happened = self._inject(kind)
         # A fault of messages is counted when a message is affected.

@@ -247,7 +247,7 @@ class SimulatedSide(SimulatedStateBackend[Row]):
         )
 
     def load(self, part: StatePart) -> Rows:
-        """Return the rows of files that the join still needs. Raises `FileNotFoundError`."""
+        """Raises `FileNotFoundError`."""
         rows, closed_to = super().load(part), part.bounds.closed_to_ms
         if closed_to is None or self._retained_ms is None:
             return rows
@@ -292,7 +292,6 @@ class SimulatedJoining:
         return self._behaviour.pairs(sides[Side.LEFT], sides[Side.RIGHT])
 
     def closed(self, closings: Sequence[Closing[Rows]]) -> Rows:
-        """Return the closed rows without matches."""
         return tuple(row for closing in closings for row in self._unmatched(closing))
 
     def _unmatched(self, closing: Closing[Rows]) -> Rows:

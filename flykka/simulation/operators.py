@@ -103,7 +103,6 @@ class Process:
     has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
-        """Return the rows that are emitted once all timers have fired."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 
@@ -154,7 +153,6 @@ class Join:
         )
 
     def interval_of(self, side: Side) -> Interval:
-        """Return the interval in which rows of the other side match a row of this side."""
         return self.interval if side is Side.LEFT else self.interval.reversed
 
     def _matches(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:

@@ -48,7 +48,6 @@ class KeyState:
 
 KeyStates = tuple[KeyState, ...]
 Stored = TypeVar("Stored", Row, KeyState)
-"""Rows as they are stored in files."""
 
 ROW_BYTES = 16
 
@@ -86,6 +85,5 @@ def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int
 
 
 def event_times(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """Return the earliest and the latest event time, or None without rows."""
     times = [row.time_ms for row in rows]
     return (min(times), max(times)) if times else None

@@ -71,7 +71,6 @@ class Scenario:
     jobs: tuple[JobPlan, ...]
     task_managers: int = 1
     stage_ms: tuple[int, ...] = QUICK_MS
-    """The possible durations of a stage in milliseconds."""
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False

@@ -148,6 +148,5 @@ def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> 
 
 
 def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
-    """Draw the restart strategy of a job, mostly without a limit."""
     attempts = chance.choice((None, None, None, None, 0, 2))
     return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))

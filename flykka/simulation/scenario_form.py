@@ -191,7 +191,6 @@ class PythonSource:
 
 
 def _item_hint(hint: object) -> object:
-    """Return the declared type of a tuple's items, or of a mapping's values."""
     if get_origin(hint) in (Union, UnionType):
         return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]

@@ -43,7 +43,6 @@ _SIMPLE_CHECKPOINTING = (
     "tolerable_by_reason",
     "max_concurrent_deletions",
 )
-"""The settings of checkpoints that can be reset one by one."""
 
 Run = Callable[[Scenario], tuple[Violation, ...]]
 

@@ -15,7 +15,6 @@ _BEGIN = len("SCENARIO = ")
 
 
 def file_name(origin: Scenario, shrunk: Shrunk) -> str:
-    """Name the test file after the violated rule and the seed."""
     return f"test_{_slug(shrunk)}_seed_{origin.seed}.py"
 
 
@@ -47,7 +46,6 @@ def test_source(origin: Scenario, shrunk: Shrunk) -> str:
 
 
 def write_test(folder: Path, origin: Scenario, shrunk: Shrunk) -> Path:
-    """Write the test into a folder, which is created if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name(origin, shrunk)
     path.write_text(test_source(origin, shrunk), encoding="utf-8")

@@ -240,7 +240,6 @@ class _Simulation:
             paths.update(self._environment.path(handle.path) for handle in exclusive_state(message.state))
 
     def _judge(self, job: _SimulatedJob, result: JobResultFailure) -> None:
-        """Report a job that has failed although no fault allows a failure."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
             return
         cause = f"{result.cause.type_name}: {result.cause.message}"
@@ -305,7 +304,6 @@ class _Simulation:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
-        """Return whether a checkpoint of the job was aborted after the last completed one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
         last_failed, last_completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
@@ -415,7 +413,6 @@ class SimulationClient(Actor):
         self._heard = received
         self._job_manager = job_manager
         self._submitted: SubmitJob | None = None
-        """The submission of the run's current job."""
 
     def pre_start(self) -> None:
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)

@@ -54,7 +54,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         return rows
 
     def load(self, part: StatePart) -> tuple[Stored, ...]:
-        """Return the rows of files. Raises `FileNotFoundError`."""
         loaded: list[Stored] = []
         for handle, key_groups in part.handles:
             rows: tuple[Stored, ...] = self._environment.storage.read(self._environment.path(handle.path))

@@ -44,7 +44,6 @@ class SimulatedStorage:
         """Paths whose deletion was requested, whether it succeeded or not."""
 
     def write(self, path: str, content: File) -> None:
-        """Write a file atomically."""
         self._may_fail(Operation.WRITE, path)
         self.files[path] = content
 
@@ -167,7 +166,6 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         self._storage(path1).rename(self._strip_protocol(path1), self._strip_protocol(path2))
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete a file, or a folder with all its files. Raises `FileNotFoundError`."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         self._storage(path).delete(self._strip_protocol(path))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 Arrival = tuple[type[Message], type[Actor]]
-"""A message class and the class of the actor that receives it."""
 
 
 class Direction(StrEnum):
@@ -49,7 +48,6 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
-    """The messages that the partition holds back, each with the function that delivers it."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
         if self.only is not None and kind not in self.only:
@@ -128,7 +126,6 @@ class Arrivals:
         self.popleft: Callable[[], TellEntry | Envelope] = self._queue.popleft
         self.extendleft: Callable[[Iterable[TellEntry | Envelope]], None] = self._queue.extendleft
         self.deliver: Callable[[TellEntry | Envelope], None] = self._queue.append
-        """Enqueues an entry that was held back."""
 
     def append(self, entry: TellEntry | Envelope, /) -> None:
         """Enqueue an entry, subject to the faults of the network."""
@@ -156,7 +153,6 @@ class PausingDispatcher(SeededDispatcher):
         super().__init__(seed, clock)
         self._paused: dict[str, list[Runnable]] = {}
         self.steps = 0
-        """The number of draws."""
 
     def pause(self, path: str, ms: int) -> None:
         """Pause the actor at `path`, or the next actor at this path, for `ms` milliseconds."""
@@ -198,7 +194,6 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """The mailbox receives its messages through the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)
@@ -206,7 +201,6 @@ class SimulatedSystem(ActorSystem):
         return mailbox
 
     def advance(self, ms: int) -> None:
-        """Advance virtual time, and run everything that is due."""
         self.schedule.advance(ms)
 
     def jump(self, ms: int) -> None:

@@ -88,7 +88,6 @@ class Topology:
         )
 
     def as_batch(self) -> Topology:
-        """Return the job with only blocking exchanges, and with each sink in its own vertex."""
         vertices: list[JobVertex] = []
         for vertex in self.vertices:
             inputs = tuple(replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in vertex.inputs)
@@ -146,7 +145,6 @@ def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
 
 
 def operator_of(uid: str, kind: OperatorKind, input_operator: int | None = None) -> Operator:
-    """Return an operator whose names are all `uid`."""
     ref = OperatorRef(uid=uid, fingerprint="")
     return Operator(operator_id=OperatorId(uid), ref=ref, name=uid, kind=kind, input_operator=input_operator)
 
@@ -204,7 +202,6 @@ class _Drawing:
         self._behaviours: dict[str, Behaviour] = {}
         self._vertices: list[JobVertex] = []
         self._open: list[tuple[JobVertexId, int]] = []
-        """Outputs that have no reader yet."""
 
     def draw(self) -> Topology:
         chance = self._chance

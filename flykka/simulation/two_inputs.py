@@ -21,17 +21,14 @@ from flykka.simulation.topology import KINDS, Topology, operator_of
 from flykka.spark_bridge.operators.join import Side
 
 _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
-"""The fractions of joins, of two-input functions among other vertices, and of regular joins among joins."""
 _LOWER_MS, _UPPER_MS = (-300, -40, -5, 0, 5), (0, 5, 40, 300)
 _OUTER: tuple[tuple[Side, ...], ...] = ((), (), (Side.LEFT,), (Side.RIGHT,), (Side.LEFT, Side.RIGHT))
 _ALIGNED_SHARE = 0.3
 _MAX_ROWS = 1_000
-"""The maximum number of expected rows for all sinks together."""
 _KEYED_KINDS = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
 
 
 def with_joins(topology: Topology, chance: Random) -> Topology:
-    """Return the job with joins in some vertices that read several outputs."""
     for place, vertex in enumerate(topology.vertices):
         if len(vertex.inputs) > 1 and chance.random() < _JOIN_SHARE:
             joined = _settled(_joining(topology, place, _join(len(vertex.inputs), chance)))
@@ -99,7 +96,6 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
 
 
 def _shifted(place: int | None) -> int:
-    """Return the index of an operator's input after another operator was added at the head of the chain."""
     return 0 if place is None else place + 1
 
 

@@ -74,7 +74,6 @@ class ActorKind(StrEnum):
 
 
 _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
-"""The types that have one actor per job."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -142,7 +141,6 @@ class ActorDirectory:
         return self.attempts[attempt].name if attempt in self.attempts else attempt
 
     def job_at(self, path: str) -> str | None:
-        """Return the job for which an actor works, if the trace contains it."""
         attempt = self.attempt_at(path)
         if attempt is not None:
             return job_of(attempt.attempt)

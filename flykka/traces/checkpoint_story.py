@@ -119,7 +119,6 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Return whether a record concerns the checkpoint with this id, of any job."""
     return _Narrator(checkpoint).fact_in(record) is not None
 
 

@@ -182,7 +182,6 @@ class _CollapsedRecords:
 
 
 MERMAID_LINES = 300
-"""The maximum number of lines for Mermaid renderers."""
 HTML_LINES = 50_000
 """The maximum number of lines of a page. Such a page has about 20 MB and can still be displayed."""
 
@@ -223,5 +222,4 @@ def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
 
 
 def stream_lines(trace: TraceReader, view: View) -> Iterator[Line]:
-    """Yield the lines of any number of turns one by one."""
     return lines_of(exactly_in_order(trace), view)

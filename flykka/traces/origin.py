@@ -9,7 +9,6 @@ from flykka.views.text.formats import format_bytes
 
 
 def origin(trace: TraceReader) -> str:
-    """Describe the recorded system, and how much of it was recorded."""
     ring = trace.header.ring
     if ring is None:
         return f"recording of actor system {trace.header.system!r}"
@@ -42,5 +41,4 @@ def shortcomings(trace: TraceReader) -> Iterator[str]:
 
 
 def begin_of(trace: TraceReader) -> int:
-    """Return the beginning of the trace, in milliseconds since the epoch."""
     return next((record.now_ms for record in trace.records()), 0)

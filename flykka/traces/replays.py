@@ -20,7 +20,6 @@ Row = tuple[str, str, str]
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """Yield a line for each reason why actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")

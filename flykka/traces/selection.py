@@ -59,7 +59,7 @@ class CountingIterator:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """Return whether an actor has this path. `/user/` may be omitted."""
+    """`/user/` may be omitted."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
@@ -69,7 +69,7 @@ def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def has_type(record: Record, pattern: str) -> bool:
-    """Return whether the message of a record has this class or this tag."""
+    """The pattern matches the class or the tag of a message."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

@@ -18,9 +18,7 @@ from flykka.views.html.markup import element
 from flykka.views.text.formats import first_of
 
 _SHORT = 100
-"""The maximum number of characters of details in collapsed steps."""
 _FEW = 3
-"""The maximum number of similar steps that are not collapsed."""
 NAMED = 8
 """The maximum number of subjects that an error about an ambiguous selection names."""
 

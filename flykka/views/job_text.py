@@ -35,7 +35,6 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """Format the duration of the job, its number of restarts, and the number of files to read."""
     restarts = details.number_of_restarts
     restarts_text = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
@@ -60,12 +59,11 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """Format the number of rows that a vertex read again after a restart, or "" for 0."""
+    """The text is empty for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
-    """Return whether the last failure ended the job."""
     return details.status in (JobStatus.FAILING, JobStatus.FAILED)
 
 
@@ -75,14 +73,12 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """Format the event time, or return "" if it is unknown."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """Format the lag between event time and clock, or return "" if it is unknown."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

@@ -183,7 +183,6 @@ def _failure(details: JobDetails) -> Html:
 
 
 def pictures_html(details: JobDetails) -> Html:
-    """Return the charts side by side, or "" if there is nothing to draw yet."""
     figures = [
         element("figure", element("figcaption", title), picture, quiet(summary))
         for title, picture, summary in _pictures(details)

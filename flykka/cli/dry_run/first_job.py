@@ -95,7 +95,6 @@ def _key(app: App, options: LaunchOptions) -> str:
 
 
 def _installed() -> list[str]:
-    """Return the installed packages with their versions, taken from folder names."""
     there = [entry for folder in sys.path if os.path.isdir(folder) for entry in os.listdir(folder)]
     return sorted(entry for entry in there if entry.endswith((".dist-info", ".egg-info")))
 

@@ -46,7 +46,6 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 def ask_about_job(
     command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient, ListedJob | RunningJob], str]
 ) -> int:
-    """Send a request about the selected job, print the response, and return the exit code."""
     return ask_for_code(command, arguments, lambda client, job: (ask(client, job), OK))
 
 

@@ -80,13 +80,12 @@ class App:
                 self._remove_library_frames(before)
 
     def _app_frames(self, stack: StackSummary) -> list[FrameSummary]:
-        """Return the frames from the app's first frame on, without frames of libraries."""
         numbers = (number for number, frame in enumerate(stack) if frame.filename == self.path)
         return [frame for frame in stack[next(numbers, 0) :] if not _is_internal(frame.filename)]
 
 
 def app_of(options: argparse.Namespace) -> App:
-    """Return the app of a command line. If the app cannot run at all, exit with a usage error."""
+    """If the app cannot run at all, exit with a usage error."""
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
@@ -99,7 +98,6 @@ def is_ours(raised: BaseException) -> bool:
 
 
 def _hint(raised: BaseException) -> str:
-    """Return advice for an error of Spark, or an empty string."""
     stack = traceback.extract_tb(raised.__traceback__)
     if not stack or "/pyspark/" not in stack[-1].filename:
         return ""

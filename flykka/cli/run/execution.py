@@ -63,7 +63,7 @@ class AppRun(Launch):
         """True if another run would have nothing to continue."""
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
-        """Override settings. Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
+        """Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
         if self.interrupts.request is not StopRequest.NONE:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or settings.start.mode is not StartMode.AUTO
@@ -125,7 +125,6 @@ class AppRun(Launch):
             self._end_of(client)
 
     def close(self) -> None:
-        """Close all environments that are still open, including running jobs."""
         with ExitStack() as last_first:
             last_first.callback(self._console.close)
             for environment in self._environments:
@@ -253,7 +252,7 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
 
 
 def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
-    """Return the text of an error. If `verbose`, the stack trace comes first."""
+    """If `verbose`, the stack trace comes first."""
     there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 

@@ -161,7 +161,6 @@ class Interrupts:
 
 
 def _cancelling(clients: Sequence[JobClient]) -> str:
-    """Describe what a cancellation means for the jobs and their checkpoints."""
     keeps = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     if all(client.job_graph.checkpointing.retention is keeps for client in clients):
         return "cancels, and keeps the last completed checkpoint"

@@ -34,7 +34,6 @@ DataFrames.
 """
 
 ROWS = 10
-"""The default number of rows."""
 Rows = list[dict[str, Any]]
 
 

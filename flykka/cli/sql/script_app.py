@@ -47,7 +47,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error. A SQL error includes the position in the file."""
+        """The text of a SQL error includes the position in the file."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)

@@ -130,5 +130,4 @@ def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
 
 
 def _shortened(text: str) -> str:
-    """Replace actor paths by names, and truncate ids."""
     return ids_cut_short(_PATH.sub(r"\1", text))

@@ -168,7 +168,6 @@ def _failures(statistics: TraceStatistics) -> list[str]:
 
 
 def _below(alignment: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Format a table after an empty line, or return nothing if there are no rows."""
     return ["", *columns(header, rows, alignment)] if rows else []
 
 
@@ -219,7 +218,6 @@ class MailboxWaits:
             (heapq.heappush if len(self._longest) < _WAITS_SHOWN else heapq.heapreplace)(self._longest, wait)
 
     def longest(self) -> list[Wait]:
-        """Return the messages that waited, longest wait first."""
         return sorted((wait for wait in self._longest if wait.ms > 0), key=lambda wait: (-wait.ms, wait.turn))
 
 

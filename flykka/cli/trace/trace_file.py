@@ -76,7 +76,6 @@ def import_modules(names: Sequence[str]) -> None:
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:
-    """Return whether the output would replace one of the traces."""
     return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
 
 

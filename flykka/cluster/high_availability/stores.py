@@ -66,7 +66,6 @@ def store_address(settings: StoreSettings | None) -> str:
 
 
 def checkpoint_directory(settings: StoreSettings) -> str:
-    """Return the default folder for checkpoints, which outlives the driver."""
     match settings:
         case FolderSettings(directory=directory):
             return f"{directory}/checkpoints"

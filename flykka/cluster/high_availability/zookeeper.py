@@ -184,7 +184,6 @@ class ZooKeeperValues:
         return data
 
     def discard(self, node: bytes | None) -> None:
-        """Delete the file of a value that no longer has a node."""
         if node is not None and node[_MARK_BYTES : _MARK_BYTES + 1] == _FILE:
             # A remaining file does no harm.
             with suppress(OSError):

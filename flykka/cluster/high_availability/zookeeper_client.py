@@ -325,7 +325,6 @@ class ZooKeeperLatch:
         Thread(target=self._contend, args=(holder,), name="flykka-high-availability-latch", daemon=True).start()
 
     def lose(self, latch: str) -> None:
-        """Give up the latch, because its node no longer exists."""
         with self._client.changed:
             if self._held == latch:
                 self._held = None

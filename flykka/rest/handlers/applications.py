@@ -72,7 +72,6 @@ class EndHandlers:
 
 
 def check_application(query: Query, application_id: str) -> None:
-    """Raise `RestError` if the path has another application id."""
     requested_id = query.path["applicationid"]
     if requested_id != application_id:
         raise RestError(404, f"Application {requested_id} not found")

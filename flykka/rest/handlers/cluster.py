@@ -25,7 +25,6 @@ from flykka.rest.responses.configuration import cluster_configuration, environme
 from flykka.rest.responses.io_metrics import Json
 
 FLINK_VERSION = "2.3.0"
-"""The version of Flink whose REST API this is."""
 
 REFRESH_MS = 3_000
 
@@ -98,7 +97,7 @@ class ClusterHandlers:
 
 
 def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
-    """Return the TaskManager in the path, and the current time. Raises `RestError` if there is no such TaskManager."""
+    """Return the TaskManager in the path, and the current time."""
     slots, name = gateway.slots(), query.path["id"]
     task_manager = next((each for each in slots.by_task_manager if each.task_manager == name), None)
     if task_manager is None:
@@ -107,7 +106,6 @@ def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerI
 
 
 def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
-    """Yield the subtasks whose current attempts have not ended."""
     for job in running(gateway.jobs()):
         for vertex in gateway.details(job.job_id).vertices:
             for subtask in gateway.vertex(job.job_id, vertex.vertex_id)[1]:

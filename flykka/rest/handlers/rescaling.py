@@ -100,7 +100,6 @@ class ResourceRequirementsHandlers:
 
 _RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
 NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
-"""The resource profile of a slot request that specifies no resources."""
 
 
 def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:

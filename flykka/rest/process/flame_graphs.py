@@ -36,7 +36,7 @@ _WAITING, _TERMINATED = -3, -1
 """Flink's `endTimestamp` while the first samples are being taken, and if the vertex no longer runs."""
 
 _OF_ATTEMPT = re.compile(r"(?P<job>[^_ ]+)_(?P<vertex>.+)_(?P<subtask>\d+)_\d+ ")
-"""The name of an attempt's thread: the attempt id, and its work."""
+"""The name of a thread that works for an attempt: the attempt id, and the work."""
 
 
 class FlameGraphType(StrEnum):
@@ -150,12 +150,10 @@ class FlameGraphs:
 
 
 def terminated() -> Json:
-    """Return the response for a vertex that no longer runs."""
     return {"endTimestamp": _TERMINATED}
 
 
 def subtask_of(thread: str, job_id: JobId, vertex_id: JobVertexId) -> int | None:
-    """Return the subtask of this vertex for which the thread works, or None."""
     match = _OF_ATTEMPT.match(thread)
     if match is None or (match["job"], match["vertex"]) != (job_id, vertex_id):
         return None

@@ -19,7 +19,6 @@ LOG_BYTES = 1024 * 1024
 """The maximum size in bytes of the log in memory."""
 
 LOG_NAME = "flykka.log"
-"""The name of the log in memory, in the list of logs."""
 
 _LOGGER = "flykka"
 _FORMAT = "%(asctime)s %(levelname)-8s %(name)s: %(message)s"
@@ -57,7 +56,7 @@ class ProcessLog(logging.Handler):
             return b"".join(self._lines).decode(errors="replace")
 
     def files(self) -> dict[str, Path]:
-        """Return the log files of all logging handlers, by unique names."""
+        """The names are unique."""
         files: dict[str, Path] = {}
         for path in dict.fromkeys(_log_files()):
             name = path.name if path.name not in {LOG_NAME, *files} else f"{len(files)}-{path.name}"

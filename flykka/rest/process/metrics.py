@@ -22,7 +22,6 @@ ReadJvm = Callable[[], Mapping[str, float]]
 
 
 def no_jvm() -> Mapping[str, float]:
-    """The metrics of a data plane without a JVM."""
     return {}
 
 

@@ -80,7 +80,7 @@ def summary_over(values: Sequence[int]) -> Json:
 
 
 def percentile(ordered: Sequence[int], percent: float) -> int:
-    """Return a percentile of ordered values, by nearest rank."""
+    """The percentile is computed by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
 
 
@@ -89,7 +89,6 @@ def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 
 
 NEVER = -1
-"""The time of an event that has not happened."""
 
 _LASTING = (
     ExecutionState.CREATED,

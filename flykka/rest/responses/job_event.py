@@ -212,7 +212,6 @@ LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
 
 
 def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-    """The work in a data plane that does not report it."""
     return None
 
 

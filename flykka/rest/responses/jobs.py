@@ -134,7 +134,6 @@ def job_config(graph: JobGraph) -> Json:
 
 
 def slot_sharing_group_id(group: str) -> str:
-    """Return the id of a slot sharing group. It is hexadecimal, as in Flink."""
     return group.encode().hex().ljust(32, "0")[:32]
 
 
@@ -256,7 +255,7 @@ def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms
 
 
 def application_exceptions(failures: Iterable[tuple[JobId, RootExceptionHistoryEntry]]) -> Json:
-    """Format the failures of all jobs, newest first."""
+    """The newest failure comes first."""
     newest = sorted(failures, key=lambda each: each[1].root.timestamp_ms, reverse=True)
     return {"exceptionHistory": {"entries": [_failure(job_id, entry) for job_id, entry in newest]}}
 
@@ -280,7 +279,7 @@ def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
 
 
 def plan(graph: JobGraph) -> Json:
-    """Format the plan. Consumers come before their inputs, as in Flink."""
+    """Consumers come before their inputs, as in Flink."""
     return _graph(graph, [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)])
 
 

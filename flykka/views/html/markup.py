@@ -45,7 +45,7 @@ def element(tag: str, *content: str, **attributes: object) -> Html:
 
 
 def fragment(*content: str) -> Html:
-    """Concatenate pieces of content. Text is escaped."""
+    """Text is escaped."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in content))
 
 
@@ -78,7 +78,6 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> 
 
 
 def labelled(facts: Iterable[tuple[str, str]]) -> Html:
-    """Create a table without titles: a muted label and a text in each row."""
     rows = (element("tr", quiet(label, "td"), element("td", text, class_="wide")) for label, text in facts)
     return element("table", element("tbody", *rows))
 
@@ -88,7 +87,7 @@ def note(text: str) -> Html:
 
 
 def lines(text: str, *, bad: bool = False) -> Html:
-    """Create preformatted lines with a bar at their side, which is red if `bad`."""
+    """The lines have a bar at their side, which is red if `bad`."""
     return element("div", text, class_="lines bad" if bad else "lines")
 
 
@@ -112,5 +111,4 @@ def page(title: str, *body: str, style: str) -> str:
 
 @cache
 def asset(package: str, name: str) -> str:
-    """Return the text of a stylesheet or script in a package's folder."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -50,7 +50,6 @@ def _bar(x: float, step: float, top: float, colour: str) -> Html:
 
 
 def _tops(values: Sequence[float | None]) -> list[float | None]:
-    """Return the upper end of each bar, measured from the upper edge."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return [
         None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values

@@ -101,7 +101,6 @@ class ProgramPlan(Value):
     wiring: tuple[Wiring, ...]
     tasks: int
     budget: str = ""
-    """The declared resources of each TaskManager as text. Empty if none are declared."""
 
     @property
     def execution_summary(self) -> str:

@@ -53,7 +53,6 @@ class SideNote:
 
 
 def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> RenderableType:
-    """Render a plan for printing. `graphs` names the parts of it."""
     parts: list[RenderableType] = [Text(f"{plan.name}\n", style="bold")]
     for title, summary, graph in plan.sections(graphs):
         parts.append(_heading(title, summary))

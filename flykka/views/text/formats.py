@@ -39,7 +39,7 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """Format the number of files that wait to be read, or return "" for 0."""
+    """The text is empty for 0."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 
@@ -64,7 +64,6 @@ def format_event_time_wait(details: JobDetails) -> str:
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """Format the progress of the oldest long-running work in Spark, or return "" without such work."""
     if not works:
         return ""
     oldest = works[0]
