@@ -131,16 +131,12 @@ class DataPlane(Protocol):
 
 
 class WithoutOwners:
-    """Mixin for data planes whose jobs write to no folder."""
-
     def own(self, job_graph: JobGraph) -> None: ...
 
     def confirm_owner(self, job_id: JobId) -> None: ...
 
 
 class WithoutCoordinators:
-    """Mixin for data planes whose operators have no coordinator."""
-
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> OperatorCoordinatorCalls:

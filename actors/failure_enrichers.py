@@ -62,8 +62,6 @@ class FailureEnricher(ABC):
 
 
 class FailureEnrichers:
-    """The enrichers of one environment, in the order in which they were added."""
-
     def __init__(self) -> None:
         self._keys: dict[FailureEnricher, frozenset[str]] = {}
 

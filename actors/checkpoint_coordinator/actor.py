@@ -298,8 +298,6 @@ class TaskGateways:
 
 
 class CheckpointReports:
-    """Reports the progress of checkpoints to the ExecutionGraphInfoStore, if there is one."""
-
     def __init__(self, context: ActorContext, job_id: JobId, info_store: Ref | None) -> None:
         self._context = context
         self._job_id = job_id
@@ -319,7 +317,7 @@ class CheckpointReports:
                 self._acknowledged.setdefault(checkpoint_id, []).extend(subtasks)
 
     def flush(self) -> None:
-        """Send the collected acknowledgements: when the timer fires, and before a checkpoint ends."""
+        """Send the collected acknowledgements. Called by the timer, and before a checkpoint ends."""
         if self._info_store is None or not self._acknowledged:
             return
         self._context.timers.cancel(_REPORT_TIMER)

@@ -77,7 +77,7 @@ class MasterHooks:
         return True
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """Call all hooks for a checkpoint and return their states. May block."""
+        """Call all hooks and return their states. May block."""
         states = []
         for identifier, hook in self._hooks.items():
             try:

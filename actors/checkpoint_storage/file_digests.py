@@ -31,8 +31,6 @@ def split_address(address: str) -> tuple[AbstractFileSystem, str]:
 
 
 class DigestedFile:
-    """Computes a file's digest while it is written sequentially."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = xxh3_128()

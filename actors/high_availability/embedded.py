@@ -86,8 +86,6 @@ class EmbeddedBackend:
 
 @trace_tag("high_availability.embedded")
 class EmbeddedHaServices(HighAvailabilityServices):
-    """The services of a cluster that stores nothing beyond its process."""
-
     def __init__(self, store: EmbeddedStore | None = None, new_id: Callable[[], str] | None = None) -> None:
         """By default the store is private, and ids are consecutive numbers, so that a seeded run repeats them."""
         if store is None and new_id is None:

@@ -102,7 +102,6 @@ class Backend(Protocol):
 
 
 def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
-    """Decode a value of the store. Raises `StoreUnavailableError` if it has another type."""
     try:
         value = decode(data)
     except DecodeError as error:

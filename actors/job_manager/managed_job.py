@@ -211,7 +211,6 @@ class ManagedJob:
         self._tell_status(JobStatus.RESTARTING, now, cause)
 
     def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
-        """Record that the last JobMaster was released, and the end of the job if it has ended."""
         self.is_busy = False
         if end is not None:
             self.end = end

@@ -27,7 +27,6 @@ def locks_are_shared(folder: Path) -> bool:
 
 
 def file_system_of(folder: Path, mountinfo: str) -> str | None:
-    """Return the type of the folder's file system according to Linux's `mountinfo`."""
     mounted: dict[Path, str] = {}
     for line in mountinfo.splitlines():
         mount, separator, file_system = line.partition(" - ")

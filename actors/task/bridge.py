@@ -33,8 +33,6 @@ from flykka.runtime.actor import Actor
 
 
 class Engines(Protocol):
-    """The part of a data plane that a bridge needs."""
-
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
         """Create an attempt's engine. `report` may be called on any thread, with a failure outside of any command."""
 

@@ -234,7 +234,6 @@ class TaskManager(Actor):
         self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
-        """Drop the slots and tasks of a JobMaster that has left or was lost."""
         gateway = self._job_masters.pop(job_id, None)
         if gateway is None:
             return

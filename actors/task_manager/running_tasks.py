@@ -207,7 +207,6 @@ class PartitionTracker:
         self._perform(self._partitions[request.partition_id].request(request))
 
     def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
-        """Add credit for the consumer that sent this message, or remove the consumer."""
         partition = self._partitions.get(message.partition_id)
         if partition is None:
             return  # The partition was released meanwhile.

@@ -60,7 +60,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def serve_history(options: argparse.Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM; return the exit code."""
     try:
         settings = rest_settings({"rest": str(PORT), **option_values(options)}, "flykka history")
     except (ConfigurationError, MissingExtraError) as refused:

@@ -92,7 +92,6 @@ def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
-    """Parse fault kinds. Raises `ArgumentTypeError` for an unknown kind."""
     if text in ("all", "none"):
         return ALL_FAULTS if text == "all" else frozenset()
     kinds = {kind.value: kind for kind in FaultKind}

@@ -48,7 +48,7 @@ class CheckpointListing:
 
 
 def list_checkpoints(directory: str) -> CheckpointListing:
-    """List the checkpoints of all jobs in `directory`, which need not exist."""
+    """The directory need not exist."""
     storage = CheckpointStorage(directory)
     completed: list[CompletedCheckpoint] = []
     unreadable: list[UnreadableCheckpoint] = []

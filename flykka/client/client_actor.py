@@ -189,7 +189,7 @@ class JobClientActor(Actor):
         self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
-        """Record and forward messages about the job. Its result is delayed until its final details arrive."""
+        """The result of the job is delayed until its final details arrive."""
         if isinstance(message, JobClientHeartbeatDue):
             self._send_heartbeat()
             return
@@ -438,7 +438,7 @@ class JobListenerActor(Actor):
         self._client.tell(AddJobListener(listener=self.context.ref))
 
     def handle_message(self, message: Message) -> None:
-        """Call the function. An error in it fails only this actor."""
+        """An error in the function fails only this actor."""
         last = isinstance(message, JobResultSuccess | JobResultFailure)
         try:
             self._callback(message)

@@ -47,8 +47,6 @@ PYTHON = StartCommands(
 
 
 class LastRunState(Enum):
-    """The state of the last run of a job with this name."""
-
     NONE = auto()
     LEFT_OFF = auto()
     """The job did not end: its process was killed, or it left a checkpoint."""

@@ -41,7 +41,7 @@ class ClusterDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetRows:
-    """The folder of the rows to read; `is_empty` is True if there are no rows."""
+    """The folder of the rows to read. `is_empty` is True if there are no rows."""
 
     folder: str
     is_empty: bool
@@ -105,7 +105,6 @@ class ClusterDatasets:
             return DatasetRows(folder=dataset.folder, is_empty=not files)
 
     def belong_to(self, client: JobClient) -> None:
-        """Register the datasets that a submitted job computes and reads."""
         with self._lock:
             for code in self._codes(client):
                 if isinstance(code, SinkCode) and isinstance(code.sink, DatasetSink):

@@ -46,11 +46,11 @@ Refusal = (
 
 
 class NotKnownError(Exception):
-    """The job does not exist any more, or has no such vertex or checkpoint."""
+    """The job no longer exists, or has no such vertex or checkpoint."""
 
 
 class RequestRefusedError(Exception):
-    """The JobManager has refused a request; the error contains its reason."""
+    """The JobManager has refused a request. The error contains its reason."""
 
 
 class JobManagerGateway:

@@ -292,7 +292,7 @@ class RestClusterClient:
             self._request("PUT", f"/jobs/{job_id}/resource-requirements", body)
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
-        """Return the vertices of a job in topological order."""
+        """The vertices are in topological order."""
         return [
             ListedVertex(
                 vertex_id=JobVertexId(vertex["id"]),
@@ -363,7 +363,7 @@ class _UnavailableError(Exception):
 
 
 class _RefusedError(Exception):
-    """The server refused the request, or the operation failed."""
+    pass
 
 
 @contextmanager

@@ -45,8 +45,6 @@ class RunningJob:
 
 
 class RunningJobFile:
-    """The file of a job in this process, from its creation until `remove`."""
-
     def __init__(self, job: RunningJob) -> None:
         """Create the file. A failure is only logged, because it only hides the job from other processes."""
         self._path: Path | None = None

@@ -169,7 +169,6 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
 
 
 def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
-    """Describe why state with one schema cannot be converted to the other."""
     if was is None or now is None:
         return ""
     pairs = (

@@ -169,7 +169,6 @@ class ApplicationJobs:
         return request(_FOR_EVER)
 
     def _refuse_to_wait_for_itself(self) -> None:
-        """Raise an error if another environment of this process is the leader."""
         try:
             leads = self._services.last_session()
         except HighAvailabilityError:

@@ -53,7 +53,6 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
 
 
 def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
-    """Check that each task, and all tasks that share a slot, fit into a TaskManager."""
     there, advice = f"a TaskManager has {resources_text(total)}", _ADVICE
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
@@ -73,7 +72,6 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
 
 
 def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
-    """Check that all slots that the job will request fit into all TaskManagers."""
     sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
     needed = task_managers_needed([(size, 1) for size in sizes], total)
     if needed > task_managers:

@@ -169,7 +169,7 @@ class CheckpointLines:
         self._durations_ms: list[int] = []
 
     def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
-        """Add a completed checkpoint. Returns a line if one is due."""
+        """Returns a line if one is due."""
         if self._last is None:
             self._first_id = checkpoint.checkpoint_id
         self._last = checkpoint

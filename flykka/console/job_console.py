@@ -27,8 +27,6 @@ _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobSt
 
 
 class JobConsole:
-    """Displays jobs from their submission to their summary."""
-
     def __init__(self, output: RichConsole, epilogue: Epilogue) -> None:
         self._output = output
         self._epilogue = epilogue

@@ -74,7 +74,6 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """Yield the sources that have more to read than the current batch."""
     attempts = reports.job.attempts if reports.job else ()
     for attempt in attempts:
         task = reports.tasks.get(attempt.attempt)
@@ -115,7 +114,6 @@ def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFac
 
 
 def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]:
-    """Return a sort key: unresponsive attempts first, then those not running, busy, idle."""
     if reports.unresponsive_task(attempt.attempt) is not None:
         return 0, attempt.since_ms
     if attempt.state is ExecutionState.FINISHED:

@@ -50,7 +50,6 @@ class Distribution:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The statistics of a histogram, with Flink's names."""
         median, *above = self.quantiles((0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999))
         mean, each = self.mean, zip(self.numbers, self.counts, strict=True)
         squares = sum(count * (number - mean) ** 2 for number, count in each)

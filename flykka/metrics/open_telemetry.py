@@ -181,8 +181,6 @@ class Span:
 
 
 class SpanLog:
-    """Finds the checkpoints and restarts of each job that have ended since the last report."""
-
     def __init__(self) -> None:
         self._checkpoints: dict[JobId, int] = {}
         self._restarts: dict[JobId, dict[int, int]] = {}

@@ -79,8 +79,6 @@ class Reporting:
 
 
 class LogReporter:
-    """Logs a line for each measured object, at level INFO."""
-
     target = "the log"
 
     def __init__(self) -> None:

@@ -50,8 +50,6 @@ class _WatchedJob:
 
 
 class AttemptMonitor(ConversationMonitor):
-    """Observes which attempts JobMasters deploy, the reports about attempts, and the effects of these reports."""
-
     name = "attempts"
 
     def __init__(self) -> None:

@@ -76,8 +76,6 @@ class _AligningTask:
 
 
 class BarrierMonitor(ConversationMonitor):
-    """Observes the channels of tasks, and when the tasks take their snapshots."""
-
     name = "barriers"
 
     def __init__(self) -> None:

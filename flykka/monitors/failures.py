@@ -17,8 +17,6 @@ _BRIDGE = "/bridge"
 
 
 class FailureMonitor(ConversationMonitor):
-    """Observes the errors of turns, and the causes of failed attempts."""
-
     name = "failures"
 
     def sent(self) -> Mapping[type, OnSent]:

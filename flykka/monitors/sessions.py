@@ -59,8 +59,6 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
 
 
 class SessionMonitor(ConversationMonitor):
-    """Observes registrations, and which messages of ended or disconnected actors are still handled."""
-
     name = "sessions"
 
     def __init__(self) -> None:

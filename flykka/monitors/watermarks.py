@@ -68,8 +68,6 @@ class _WatermarkedTask:
 
 
 class WatermarkMonitor(ConversationMonitor):
-    """Observes the watermarks that a task receives, and those that it sends to its bridge and its readers."""
-
     name = "watermarks"
 
     def __init__(self) -> None:
@@ -185,7 +183,6 @@ class WatermarkMonitor(ConversationMonitor):
     def _check_upper_bound(
         self, turn: Turn, task: _WatermarkedTask, watermark_ms: int, what: str
     ) -> Iterator[Violation]:
-        """Check that a watermark is at most that of the slowest channel."""
         for (partition_id, subpartition), watermarks in task.channels.items():
             if watermarks.last_ms < watermark_ms and not watermarks.was_idle:
                 slowest = (

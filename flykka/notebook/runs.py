@@ -57,7 +57,6 @@ def _divergence(divergence: Divergence) -> Html:
 
 
 def fork_bundle(fork: JobFork) -> Bundle:
-    """Show the start of the fork and, if it has run, its outcome next to the recorded one."""
     turn = fork.turn
     where = "after the last turn" if turn is None else f"right before turn {turn.sequence}"
     message = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"

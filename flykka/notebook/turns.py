@@ -78,7 +78,6 @@ def turn_bundle(turn: Turn) -> Bundle:
 
 
 def session_bundle(session: ReplaySession) -> Bundle:
-    """Show the turns around the current position of the session, and the last turn with its changes."""
     behind, ahead, here = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD), session.here
     where = "at the beginning" if here is None else f"behind turn {here.turn.sequence}"
     diverged = session.divergence

@@ -82,8 +82,6 @@ class RecordedDataPlane(Recorded):
 
 
 class ForkDataPlane(RecordedDataPlane):
-    """Discovers the splits that the recorded data plane has discovered."""
-
     def __init__(self, trace: TraceReader) -> None:
         self._found: dict[tuple[OperatorId, bytes], SplitsDiscovered] | None = None
         self._trace = trace

@@ -109,7 +109,6 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Create the application. The application of a history is read-only."""
     endpoints = [
         # Paths of collections must come before paths with an id.
         *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),

@@ -31,8 +31,6 @@ _TEXT = f"{TEXT}; charset=UTF-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The request of a handler: path parameters, query arguments, and a JSON object as body."""
-
     path: Mapping[str, str]
     arguments: Mapping[str, str]
     body: Mapping[str, Any]

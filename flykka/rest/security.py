@@ -46,7 +46,6 @@ class Rules:
     reads_need_token: bool = False
 
     def check(self, request: Request) -> None:
-        """Raise `RestError` if the request is refused."""
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
             raise RestError(431, f"the headers of a request may have at most {HEADER_BYTES} bytes")
         if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
@@ -91,14 +90,12 @@ class Rules:
 
 
 class Guard:
-    """ASGI middleware that enforces the rules."""
-
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, and forward it with a size limit for its body and a time limit for its response."""
+        """Limit the size of the body and the time of the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -81,8 +81,6 @@ _SMALL_BYTES = 4 * 1024**2
 
 
 class SimulatedDiscovery:
-    """Discovers some splits of a source in each call, until all are discovered."""
-
     changed: Callable[[], bool] | None = None
 
     def __init__(self, source: Source, operator_id: OperatorId, environment: Environment) -> None:
@@ -92,7 +90,7 @@ class SimulatedDiscovery:
         self._environment = environment
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the next splits. A position is the number of the first row without a split. Raises `OSError`."""
+        """A position is the number of the first row without a split. Raises `OSError`."""
         self._environment.storage.look(f"{self._environment.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)

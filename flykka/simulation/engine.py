@@ -172,7 +172,7 @@ class SimulatedEngine(OperatorChain[Rows]):
             self._batches.release(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
-        """Write batches to durable storage, one file per part of the channel state."""
+        """Each part of the channel state becomes a file."""
         handles: list[ExclusiveStateHandle] = []
         try:
             for part in command.parts:
@@ -238,8 +238,6 @@ class SimulatedEngine(OperatorChain[Rows]):
 
 
 class SimulatedFlow:
-    """Moves rows through the chain of one simulated attempt: to its sinks, and into its outputs."""
-
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,
@@ -252,7 +250,7 @@ class SimulatedFlow:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> BatchResult:
-        """Pass the output of an operator to all its readers."""
+        """Pass the output to all readers of the operator."""
         vertex, result, rows = self._descriptor.vertex, BatchResult(), output.rows
         if output.staged:
             staged = StagedOutput(operator_id=operator_id, names=output.staged, rows=output.staged_rows)
@@ -332,8 +330,6 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class OnLane:
-    """An executor that runs work in one lane."""
-
     lanes: Lanes
     lane: Lane
 
@@ -377,7 +373,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish the output of a complete checkpoint. Returns the files."""
+        """Returns the published files."""
         due = self._committables.due(checkpoint_id)
         for file in due:
             self._environment.publish(file)

@@ -91,7 +91,6 @@ class Environment:
         return address.removeprefix(f"{PROTOCOL}://")
 
     def publish(self, file: PendingFile) -> None:
-        """Rename a staged file to its final name, unless it is already renamed."""
         target, staged = self.path(file.target), self.path(file.staged)
         if file.target not in self._committable:
             self.violations.append(f"{file.target} is published, but no complete checkpoint contains it")

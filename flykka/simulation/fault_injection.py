@@ -224,7 +224,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """Kill a master. Another one replaces it and recovers its job."""
+        """Another master replaces the killed one and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)
@@ -339,8 +339,6 @@ WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, Noti
 
 
 class FaultPlan:
-    """Advances a run, and injects the planned faults at their times."""
-
     def __init__(self, system: SimulatedSystem, injections: Injections) -> None:
         self._system = system
         self._injections = injections

@@ -145,7 +145,6 @@ class SimulatedKeyedFunction:
     def fired(
         self, firing: TimerFiring, readings: Sequence[Reading[KeyStates]], version: int
     ) -> KeyedResult[Rows, KeyStates]:
-        """Fire the due timers of the keys in these segments."""
         timers_by_state = [
             (each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame
         ]

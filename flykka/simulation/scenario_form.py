@@ -172,7 +172,6 @@ class PythonSource:
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """Write a call in one line if it fits, otherwise with one line per argument."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:

@@ -104,7 +104,6 @@ class _Search:
         self._on_progress = on_progress
 
     def search(self) -> Shrunk:
-        """Remove parts until no part can be removed."""
         is_done = False
         try:
             while not is_done and self._has_runs:
@@ -313,7 +312,6 @@ def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId,
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
-    """Remove unread outputs, and renumber the others."""
     numbers: dict[tuple[JobVertexId, int], int] = {}
     for vertex in vertices:
         read_outputs = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]

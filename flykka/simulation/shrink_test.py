@@ -19,7 +19,6 @@ def file_name(origin: Scenario, shrunk: Shrunk) -> str:
 
 
 def test_source(origin: Scenario, shrunk: Shrunk) -> str:
-    """Return a complete formatted test module for the reduced scenario of `origin`."""
     python = PythonSource()
     scenario = python.expression(shrunk.scenario, room=_LINE - _BEGIN)
     imports = {*python.imports, ("flykka.simulation.simulation", "run")}
@@ -57,7 +56,6 @@ def _slug(shrunk: Shrunk) -> str:
 
 
 def _import_lines(imports: set[tuple[str, str]]) -> list[str]:
-    """Return the sorted import lines, one per module. A long line is broken into one line per name."""
     lines: list[str] = []
     for module in sorted({module for module, _ in imports}):
         names = sorted(name for imported, name in imports if imported == module)

@@ -181,7 +181,7 @@ class _Simulation:
         return job
 
     def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
-        """Run until the job has ended. Returns False if it does not end."""
+        """Returns False if the job does not end."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
         while job_id not in self._received.results:
@@ -398,8 +398,6 @@ class DigestRecorder(ForwardingRecorder):
 
 @dataclass(slots=True)
 class ReceivedMessages:
-    """The accepted jobs, results of jobs and paths of savepoints that the client has received."""
-
     accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)

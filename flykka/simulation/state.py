@@ -125,7 +125,6 @@ class SimulatedPanes:
         self._environment = environment
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """Return the rows to retain for their windows, and the results for rows that are too late."""
         rows, behaviour = element.rows, self._behaviour
         assert rows == within(rows, self._backend.owned, self._backend.max_parallelism), (
             "rows have reached the wrong subtask"

@@ -28,8 +28,6 @@ Arrival = tuple[type[Message], type[Actor]]
 
 
 class Direction(StrEnum):
-    """The direction in which messages are blocked."""
-
     IN = "in"
     OUT = "out"
     BOTH = "both"
@@ -84,7 +82,6 @@ class Network:
         cut.held.clear()
 
     def copies(self, arrival: Arrival) -> int:
-        """Return how often the next message arrives."""
         for plan, copies, what in (
             (self.lost, 0, "loss"),
             (self.doubled, 2, "duplicate"),
@@ -128,7 +125,6 @@ class Arrivals:
         self.deliver: Callable[[TellEntry | Envelope], None] = self._queue.append
 
     def append(self, entry: TellEntry | Envelope, /) -> None:
-        """Enqueue an entry, subject to the faults of the network."""
         network = self._network
         if not (network.lost or network.doubled or network.silenced or network.cuts):
             # `is_perfect` is inlined, because every message passes here.

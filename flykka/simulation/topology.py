@@ -176,7 +176,6 @@ def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
 
 
 def with_functions(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some windows replaced by functions with timers."""
     behaviours = dict(topology.program.behaviours)
     vertices: list[JobVertex] = []
     for vertex in topology.vertices:

@@ -38,7 +38,6 @@ def with_joins(topology: Topology, chance: Random) -> Topology:
 
 
 def with_alignment(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some sources that wait for each other in event time."""
     if chance.random() >= _ALIGNED_SHARE:
         return topology
     drift_ms, interval_ms = chance.choice((0, 5, 40, 300)), chance.choice((10, 100, 1_000))
@@ -114,7 +113,6 @@ def _settled(topology: Topology) -> Topology:
 
 
 def with_two_inputs(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some functions that distinguish their first input from the others."""
     behaviours = dict(topology.program.behaviours)
     vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
     for vertex in topology.vertices:

@@ -48,8 +48,6 @@ class StateRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An operator of the program, with its vertex, code and state schema."""
-
     vertex: JobVertex
     operator: Operator
     code: OperatorCode

@@ -275,7 +275,6 @@ def detail_of(facts: Facts) -> str:
 
 
 def outcome_of(facts: Facts) -> str | None:
-    """Return the result of the checkpoint, if the message reports it."""
     match facts.tag:
         case "job.checkpoint_completed":
             return f"COMPLETED in {format_ms(facts.get('duration_ms'))}, {_size(facts)}"

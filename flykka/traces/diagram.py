@@ -59,8 +59,6 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collapsed:
-    """A sequence of records that are not drawn one by one."""
-
     first: int
     last: int
     now_ms: int
@@ -90,7 +88,6 @@ class Diagram:
 
 
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
-    """Yield the lines for the selected records, in start order."""
     patterns = patterns_of(view.collapse)
     run: _CollapsedRecords | None = None
     for record in records:

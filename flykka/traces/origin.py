@@ -21,7 +21,6 @@ def cut_off(damage: Damage) -> str:
 
 
 def beforehand(trace: TraceReader) -> Iterator[str]:
-    """Yield facts from the header of a trace."""
     header = trace.header
     if header.ring is not None:
         yield origin(trace)

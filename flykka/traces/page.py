@@ -30,7 +30,6 @@ _TEXT_LENGTH = 1_000
 
 
 def diagram_page(diagram: Diagram, name: str) -> str:
-    """Return the complete page. `name` is the name of the trace."""
     notes = [element("span", note, class_="note") for note in diagram.notes]
     toolbar = Html(_asset("toolbar.html"))
     count = element("span", class_="count", id="counted")

@@ -32,8 +32,6 @@ def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms:
 
 
 class _Timeline:
-    """Assigns threads to actors, microseconds to turns, and arrows to messages."""
-
     def __init__(self, begin_ms: int) -> None:
         self._begin_ms = begin_ms
         self._threads: dict[str, int] = {}

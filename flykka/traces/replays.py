@@ -29,7 +29,6 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 
 def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
-    """Compare the outcomes of the jobs and of the run, in the recording and in the fork."""
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")
@@ -45,7 +44,6 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
 
 
 def _job(job: JobOutcome | None) -> dict[str, str]:
-    """Return facts about a job by label. Missing values are dashes."""
     if job is None:
         return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
     return {

@@ -142,8 +142,6 @@ class Story:
 
 @dataclass(slots=True)
 class StoryPart:
-    """A story under construction: its steps, and the last known outcome."""
-
     outcome: str = "unfinished at the end of the trace"
     steps: list[StoryStep] = field(default_factory=list)
 
@@ -185,7 +183,6 @@ def step_of(
 def selection_error(
     trace: TraceReader, kind: str, selector: str, fitting: Sequence[str], there: Sequence[str]
 ) -> TraceSelectionError:
-    """Create the error for a text that matches no subject of a trace's stories, or several."""
     names = fitting or there
     first_names = first_of(names, NAMED)
     if not names:

@@ -25,8 +25,6 @@ class ProgramAbort(BaseException):
 
 
 class DryRun(Launch):
-    """Ends the app when it executes its first job."""
-
     only_plans = True
 
     def __init__(self, options: LaunchOptions) -> None:

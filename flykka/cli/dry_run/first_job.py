@@ -46,13 +46,10 @@ class CachedPlan(Value):
 
 
 class PlanCache:
-    """The cache entry of one app with certain options."""
-
     def __init__(self, app: App, options: LaunchOptions) -> None:
         self._file = cache_folder() / "plans" / f"{_key(app, options)}{_SUFFIX}"
 
     def find(self) -> CachedPlan | None:
-        """Return the plan if none of its inputs has changed."""
         try:
             cached = decode(self._file.read_bytes())
         except (OSError, DecodeError):
@@ -62,7 +59,7 @@ class PlanCache:
         return cached if environment_digest(cached.inputs) == cached.environment else None
 
     def store(self, plan: ProgramPlan, job_graph: JobGraph, inputs: tuple[AppInput, ...]) -> None:
-        """Cache a new plan, ignoring write errors."""
+        """Write errors are ignored."""
         cached = CachedPlan(
             made_ms=time.time_ns() // 1_000_000,
             inputs=inputs,

@@ -230,7 +230,6 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
 
 
 def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose: bool) -> _Outcome:
-    """Return the outcome of an app that ended by itself, which depends on its jobs."""
     if app_run.interrupts.has_cancelled:
         return _Outcome(CANCELLED)
     code, words = _exit_status(exit_error)

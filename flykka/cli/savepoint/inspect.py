@@ -127,7 +127,6 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
 
 
 def _details(operator: OperatorSummary) -> Iterator[str]:
-    """Yield the details that do not fit into a table: an operator's name, and its keyed state."""
     if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_name(operator)}: {operator.name}"
     for each in operator.schema.operator_state if operator.schema is not None else ():

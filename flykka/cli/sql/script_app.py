@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def printed(result: pd.DataFrame | str) -> str:
-    """Format a table with left-aligned columns. A text is returned unchanged."""
     if isinstance(result, str):
         return result
     if result.empty:

@@ -271,7 +271,6 @@ class ZooKeeperClient:
                 )
 
     def unavailable(self, refusal: KazooException) -> StoreUnavailableError:
-        """Convert an error other than a connection error to an error for the user."""
         if isinstance(refusal, AuthFailedError):
             return StoreUnavailableError(
                 f"{self._name} refuses the login of {self._username!r}: check the user and its password"

@@ -72,8 +72,6 @@ class JobManagerHandlers:
 
 
 class TaskManagerHandlers:
-    """Queries the cluster, and the process that contains all TaskManagers."""
-
     def __init__(self, gateway: RestfulGateway, process: ServedProcess) -> None:
         self._gateway = gateway
         self._process = process

@@ -103,7 +103,6 @@ NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extended
 
 
 def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
-    """Parse the bounds in a request. Raises `RestError` if they have another format."""
     requirements: list[JobVertexResourceRequirements] = []
     for vertex_id, bounds in body.items():
         match bounds:
@@ -139,7 +138,6 @@ def rescales_history(snapshot: RescalesSnapshot) -> list[Json]:
 
 
 def rescales_summary(snapshot: RescalesSnapshot) -> Json:
-    """Format the counts and durations of the retained rescales."""
     ended = [rescale for rescale in snapshot.rescales if rescale.terminal_state is not None]
     return {
         "rescalesCounts": _counts(snapshot),

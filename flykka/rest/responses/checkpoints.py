@@ -94,7 +94,7 @@ def subtask_details(
 
 
 def checkpoint_config(graph: JobGraph) -> Json:
-    """Format the checkpoint settings of a job (Flink's CheckpointConfigInfo)."""
+    """The format is Flink's CheckpointConfigInfo."""
     settings = graph.checkpointing
     retention = settings.retention
     return {

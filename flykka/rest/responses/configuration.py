@@ -36,7 +36,7 @@ def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Jso
 
 
 def job_configuration(graph: JobGraph) -> list[Json]:
-    """Format the settings of a job that are set. Addresses contain no credentials."""
+    """Addresses contain no credentials."""
     cancellation = graph.task_cancellation
     return _settings_list(
         {

@@ -51,7 +51,7 @@ def _summaries(several: Sequence[Json]) -> Json:
 
 
 def summary_of(values: Sequence[int]) -> Json:
-    """Compute minimum, maximum, average, sum and percentiles. They are 0 if there are no values."""
+    """The values are 0 if there are none to summarize."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
     return {
@@ -67,7 +67,7 @@ def summary_of(values: Sequence[int]) -> Json:
 
 
 def summary_over(values: Sequence[int]) -> Json:
-    """Compute minimum, maximum, average and percentiles of values (Flink's StatsSummaryDto)."""
+    """The format is Flink's StatsSummaryDto."""
     ordered = sorted(values)
     extremes: Json = {
         "min": ordered[0] if ordered else 0,
@@ -117,7 +117,7 @@ def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
-    """Return the time spent in each state. Skipped states have 0."""
+    """Skipped states have 0."""
     stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
     spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
     for number, stamp in enumerate(stamps):

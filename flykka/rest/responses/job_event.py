@@ -192,7 +192,7 @@ def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Js
 
 
 def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
-    """Format an attempt. Returns None if its first state is not known yet."""
+    """Returns None if the first state of the attempt is not known yet."""
     if not attempt.timestamps:
         return None
     started, ended = min(stamp.at_ms for stamp in attempt.timestamps), terminal_ms(attempt)

@@ -120,7 +120,7 @@ def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[Subtas
 
 
 def job_config(graph: JobGraph) -> Json:
-    """Format the configuration of a job, without user parameters, which may contain secrets."""
+    """User parameters are left out, because they may contain secrets."""
     return {
         "jid": graph.job_id,
         "name": graph.name,
@@ -161,7 +161,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """Format the operators in topological order. All operators belong to a vertex, so none is pending."""
+    """Format the operators in topological order. None is pending, because all belong to a vertex."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -202,7 +202,6 @@ _APPLICATION_STATUS = {
 
 
 def execution_result(details: JobDetails) -> Json:
-    """Format the result, or the fact that the job is still running."""
     if details.status not in JOB_GLOBALLY_TERMINAL:
         return {"status": {"id": "IN_PROGRESS"}}
     result: Json = {

@@ -10,7 +10,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramPlan
 
 
 def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
-    """Return the plan as JSON. `jid`, `name` and `nodes` have the format of Flink's web interface."""
+    """`jid`, `name` and `nodes` have the format of Flink's web interface."""
     return {
         **json_plan(job_graph),
         "stream_graph": {"nodes": _operators(plan.stream)},

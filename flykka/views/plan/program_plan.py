@@ -34,8 +34,6 @@ _SHOWN = 8
 
 @value("plan.node")
 class ProgramNode(Value):
-    """A box: its operators, its parallelism, and further facts."""
-
     key: str
     kind: OperatorKind
     names: tuple[str, ...]
@@ -45,8 +43,6 @@ class ProgramNode(Value):
 
 @value("plan.edge")
 class PlanEdge(Value):
-    """An arrow between two boxes, and its ship strategy."""
-
     source: str
     target: str
     label: str
