@@ -202,17 +202,14 @@ class Engine(Protocol):
     def close_chain(self, command: commands.CloseChain) -> answers.ChainClosed:
         """Wait until all work of the attempt has ended, and release its batches."""
 
-    def progress(self) -> tuple[answers.WorkProgress, ...]:
-        """Return the progress of all work that reports it. May block."""
+    def progress(self) -> tuple[answers.WorkProgress, ...]: ...
 
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> answers.WorkFailed:
         """Describe a failed command. Even if the command is survivable, the failure may have to end the attempt."""
 
-    def release_batches(self, command: commands.ReleaseBatches) -> None:
-        """Release batches from a holder."""
+    def release_batches(self, command: commands.ReleaseBatches) -> None: ...
 
-    def cancel_work(self) -> None:
-        """Start no new work, and cancel running work."""
+    def cancel_work(self) -> None: ...
 
     def interrupt_work(self) -> None:
         """Interrupt cancelled work that has not ended."""

@@ -51,7 +51,6 @@ class HeartbeatManager:
         self._monitor.heartbeat_received(target, self._context.now())
 
     def on_heartbeat_due(self) -> list[heartbeat.TargetTimedOut]:
-        """Request heartbeats, and return the targets that timed out, which are no longer monitored."""
         return self._perform(self._monitor.tick(self._context.now()))
 
     def _perform(self, effects: list[heartbeat.HeartbeatEffect]) -> list[heartbeat.TargetTimedOut]:

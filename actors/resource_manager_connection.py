@@ -29,7 +29,6 @@ class ResourceManagerConnection:
         self._registered_at: Gateway | None = None
 
     def is_to(self, ref: Ref | None) -> bool:
-        """Return whether `ref` is the ResourceManager that has acknowledged the registration."""
         return self._registered_at is not None and self._registered_at.ref == ref
 
     def is_with(self, ref: Ref | None) -> bool:

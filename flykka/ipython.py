@@ -14,7 +14,7 @@ _WAKING_SECONDS = 0.25
 
 
 def interactive_shell() -> Any | None:
-    """Return IPython's shell, in a notebook or a terminal, or None in a plain program."""
+    """Returns None in a plain program."""
     ipython = sys.modules.get("IPython")
     # A module that is still being loaded may lack this name.
     get_ipython = getattr(ipython, "get_ipython", None)

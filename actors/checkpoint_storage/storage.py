@@ -141,7 +141,6 @@ class CheckpointStorage:
         )
 
     def beside(self, job: str, *, before: int) -> list[str]:
-        """Return the addresses of the job's checkpoints with ids below `before`, in ascending order."""
         folders = self._folders(escape(self._path(job)))
         numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
         return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
@@ -205,7 +204,7 @@ class CheckpointStorage:
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """Return whether the job has a folder. A job has one until it ends without a retained checkpoint."""
+        """A job has a folder until it ends without a retained checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
@@ -219,13 +218,13 @@ class CheckpointStorage:
         self._write(self._run(run.job_name), run)
 
     def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
-        """Record how a job has ended, unless the recorded run belongs to another job."""
+        """Does nothing if the recorded run belongs to another job."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
             self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
-        """Delete all files of the job. At the checkpoint `continued`, record that the job has continued from it."""
+        """If the job has continued from the checkpoint `continued`, record that at the checkpoint."""
         try:
             # If that checkpoint has been deleted, no other job can continue from it.
             if continued is not None and self._fs.exists(self._path(continued)):

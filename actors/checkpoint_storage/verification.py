@@ -70,7 +70,7 @@ def state_handles(checkpoint: CompletedCheckpoint) -> list[StateHandle]:
 
 
 def without_digests(checkpoint: CompletedCheckpoint) -> int:
-    """Count handles without digests, which older versions of flykka wrote."""
+    """Older versions of flykka wrote handles without digests."""
     return sum(not handle.files and handle.size_bytes > 0 for handle in state_handles(checkpoint))
 
 

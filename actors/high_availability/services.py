@@ -45,8 +45,7 @@ V = TypeVar("V", bound=Value)
 class LeaderContender(Protocol):
     """A contender for leadership (as in Flink). Called on other threads, never concurrently."""
 
-    def granted(self, session: LeaderSessionId) -> None:
-        """Called when this contender becomes the leader, with a unique session."""
+    def granted(self, session: LeaderSessionId) -> None: ...
 
     def revoked(self, session: LeaderSessionId) -> None:
         """Called when this contender no longer leads under this session. It may be granted another session later."""
@@ -78,10 +77,9 @@ class Backend(Protocol):
         """Wait for the latch without blocking, and call `holder` with its changes. Called once per backend."""
 
     def read(self, path: str) -> bytes | None:
-        """Return the value at `path`. The latch is not needed."""
+        """The latch is not needed."""
 
-    def names(self, path: str) -> tuple[str, ...]:
-        """Return the names directly below `path`, sorted."""
+    def names(self, path: str) -> tuple[str, ...]: ...
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Set the value at `path` to `data`, or remove it (None), by one atomic compare-and-set.
@@ -97,8 +95,7 @@ class Backend(Protocol):
         """Give up the latch at once."""
 
     @property
-    def name(self) -> str:
-        """The name of the backend in errors."""
+    def name(self) -> str: ...
 
 
 def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
@@ -112,7 +109,7 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
 
 
 class HighAvailabilityServices:
-    """One process's access to the store: its part in the election, and the stored values.
+    """The access of one process to the store: its part in the election, and the stored values.
 
     There is one contender at a time. A new contender (a JobManager that replaces a dead one) takes the place of the
     former one: the process still leads, under a new session, and the former contender can no longer write.
@@ -151,7 +148,7 @@ class HighAvailabilityServices:
         self.store(session).write(_LEADER, leader)
 
     def leader(self) -> LeaderInformation | None:
-        """Return the leader that was confirmed last. It may have died without a successor."""
+        """The leader may have died without a successor."""
         return self._read(_LEADER, LeaderInformation)
 
     def other_leader(self) -> LeaderInformation | None:
@@ -168,7 +165,7 @@ class HighAvailabilityServices:
         return session is not None and self.last_session() == session
 
     def last_session(self) -> LeaderSessionId | None:
-        """Return the session of the current or last leader. The caller need not lead."""
+        """The caller need not lead."""
         last = self._read(_SESSION, LeaderSession)
         return None if last is None else last.leader_session_id
 
@@ -216,7 +213,7 @@ class HighAvailabilityServices:
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
-        """Return the run in progress, or the last run. The caller need not lead."""
+        """The caller need not lead."""
         return self._read(_RUN, ApplicationRun)
 
     def _read(self, path: str, expected: type[V]) -> V | None:

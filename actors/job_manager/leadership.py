@@ -52,8 +52,6 @@ LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
 
 
 class JobManagerContender:
-    """Implements LeaderContender for a JobManager: turns calls from other threads into messages."""
-
     def __init__(self, job_manager: Ref, waits_for: str | None) -> None:
         self._job_manager = job_manager
         self._waits_for = waits_for

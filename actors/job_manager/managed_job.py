@@ -131,16 +131,13 @@ class ManagedJob:
         """True while blocking work for the job runs."""
         self.is_kept = False
         self.is_bound = True
-        """True if the job's code is loaded in this process."""
         self.cancellation: CancelJob | None = None
         """The request to cancel the job, which is also sent to later JobMasters."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
-        """True if the job's JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
         """True if another leader has archived the job. This record is dropped once no work for the job runs here."""
         self.is_asked_again = False
-        """True if the job was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
         self._failures = 0
         self._began_ms = 0
@@ -169,7 +166,7 @@ class ManagedJob:
             self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """Continue the job with the graph that its application has submitted again."""
+        """The application has submitted the job again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.move(JobPhase.ACCEPTING)
 
@@ -195,7 +192,6 @@ class ManagedJob:
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
-        """Record that another leader has archived the job, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
     def record_failure(self, failure: SerializedThrowable, now: int) -> None:
@@ -330,7 +326,7 @@ class ManagedJob:
         self._requirements.answer(answer)
 
     def answer_snapshot(self, answer: SnapshotAnswer) -> None:
-        """Forward a reply of the JobMaster, unless the client has already received a refusal."""
+        """The client may have received a refusal already."""
         of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
         requests = (each for each in self._snapshots_asked if each.client == answer.client)
         request = next((each for each in requests if isinstance(each, TriggerSavepoint) is of_savepoint), None)
@@ -379,7 +375,7 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
-    """Return the refusal of a job that is already running (Flink's DuplicateJobSubmissionException)."""
+    """Return the refusal of a running job (Flink's DuplicateJobSubmissionException)."""
     return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"job {job_id} exists already")
 
 

@@ -63,7 +63,7 @@ def recover_jobs(
 
 
 def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) -> JobsRecovered:
-    """Begin a new run of the application. Drops the results of the concluded run."""
+    """The results of the concluded run are dropped."""
     run = ApplicationRun(run_id=services.store(session).run())
     return JobsRecovered(leader_session_id=session, run=run)
 
@@ -98,7 +98,7 @@ def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
 def begin_again(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted:
-    """Store another start of a job whose code is in this driver."""
+    """The job's code must be in this driver."""
     return _kept(store, services, data_plane, replace(submitted, starts=submitted.starts + 1))
 
 
@@ -139,7 +139,7 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
 
 
 def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
-    """Record the end of a job whose JobMaster has cleaned up, and remove the job."""
+    """The JobMaster of the job has cleaned up."""
     store.put_result(end)
     submitted = store.job(end.job_id)
     if submitted is not None:

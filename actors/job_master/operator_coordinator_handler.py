@@ -192,7 +192,6 @@ class OperatorCoordinatorHandler:
             self._align(message)
 
     def explained(self, job: JobExplained) -> JobExplained:
-        """Add the number of retained splits to an explanation."""
         return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
@@ -201,7 +200,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """Handle a new state of an attempt. Readers whose attempts are ending receive nothing more."""
+        """A reader whose attempt is ending receives nothing more."""
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:

@@ -50,8 +50,6 @@ class OwnedEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """A command that the engine has not completed, with its description and start time."""
-
     command: Command
     what: str
     begun_ms: int

@@ -257,7 +257,6 @@ class TaskManager(Actor):
             self._disconnect(job_id)
 
     def _on_leader(self, session: LeaderSessionId | None) -> None:
-        """Leave the JobMasters of the former JobManager."""
         former_session, self._leader_session_id = self._leader_session_id, session
         for job_id in tuple(self._job_masters) if former_session != session else ():
             self._leave_former_leader(job_id)

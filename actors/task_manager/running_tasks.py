@@ -161,7 +161,7 @@ class RunningTasks:
             self._tasks[task].reported_its_end = True
 
     def remove(self, ref: Ref) -> RunningTask | None:
-        """Remove the Task of an ended actor and return it, or None if the actor was no Task."""
+        """Returns None if the actor was no Task."""
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
@@ -217,7 +217,7 @@ class PartitionTracker:
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """Release partitions. They may be unknown here, or only partly written."""
+        """The partitions may be unknown here, or only partly written."""
         released = tuple(partition_ids)
         partitions = self._of_job.get(job_id, {})
         for partition_id in released:

@@ -70,7 +70,7 @@ class TaskSlots:
                 assert_never(effect)
 
     def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """Run the attempt with its share of the network buffers, or refuse it if there are too few."""
+        """The attempt is refused if there are too few network buffers."""
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
         except NetworkBuffersExhaustedError as error:

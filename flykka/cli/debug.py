@@ -122,7 +122,7 @@ class Debugger(cmd.Cmd):
             self._go_to(self._breakpoints)
 
     def run(self) -> None:
-        """Read and run commands until the end. Ctrl-C starts a new prompt."""
+        """Ctrl-C starts a new prompt."""
         while True:
             try:
                 self.cmdloop()

@@ -20,7 +20,6 @@ from flykka.rest.errors import RestError
 from flykka.spark_bridge.errors import MissingExtraError
 
 PORT = 8082
-"""The port of Flink's HistoryServer."""
 
 _DESCRIPTION = """\
 Show ended jobs: serve the web page and the REST interface as they were while the

@@ -153,8 +153,6 @@ def _actors_silenced() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The replay of one file, or the error that prevented or ended it."""
-
     address: str
     code: int
     result: ReplayResult | None = None

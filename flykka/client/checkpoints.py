@@ -115,7 +115,7 @@ def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
 
 
 def earlier_checkpoint(path: str) -> str | None:
-    """Return the newest undamaged checkpoint of the same job before the checkpoint at `path`, or None."""
+    """Return the newest undamaged checkpoint of the same job before the one at `path`."""
     job, _, number = path.rstrip("/").rpartition(f"/{CHECKPOINT}")
     if not number.isdigit():
         return None

@@ -296,7 +296,7 @@ class JobClientActor(Actor):
             self._register()
 
     def post_stop(self) -> None:
-        """Fail all waiters, because the cluster has terminated and no result will come."""
+        """The cluster has terminated, so no result will come."""
         if self._result is not None:
             self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:

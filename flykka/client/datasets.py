@@ -33,8 +33,6 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDataset:
-    """The id and state of a dataset (Flink's ClusterDataSetEntry)."""
-
     dataset_id: str
     is_complete: bool
 

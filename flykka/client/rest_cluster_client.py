@@ -75,7 +75,7 @@ def pauses() -> Iterator[float]:
 
 
 def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
-    """Parse the result in a REST response. Returns None if the job has not ended."""
+    """Returns None if the job has not ended."""
     result = answer.get("job-execution-result")
     if answer["status"]["id"] != "COMPLETED" or result is None:
         return None

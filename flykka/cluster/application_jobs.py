@@ -93,7 +93,6 @@ class ApplicationJobs:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """Conclude the application's run, or log that the next run will continue it."""
         if not concludes:
             logger.warning("the application has not ended: when it is run again, it continues where it stopped")
             return

@@ -229,7 +229,7 @@ def _cut(line: Text, *, ascii_only: bool) -> Text:
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """Return the number of subtasks in the vertex's state, and the total if some are in another state."""
+    """If some subtasks are in another state than the vertex, the total is added."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))

@@ -53,7 +53,7 @@ class LiveScreen:
                 self._live.start(refresh=True)
 
     def leave(self, job: Details) -> None:
-        """Draw a job for the last time. Its display remains on the screen."""
+        """The last drawing remains on the screen."""
         with self._lock:
             others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):

@@ -30,8 +30,6 @@ _WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """An attempt: its state, its activity and the start of that activity, and what it is waiting for."""
-
     name: str
     vertex_id: JobVertexId
     state: str

@@ -50,7 +50,7 @@ Attribute = str | int | bool
 
 
 class OtlpError(Exception):
-    """A receiver did not accept an export."""
+    pass
 
 
 class OpenTelemetryReporter:

@@ -214,7 +214,7 @@ class BarrierMonitor(ConversationMonitor):
         self._give_up(turn, message.checkpoint_id)
 
     def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
-        """Forget an aborted snapshot. Parts of it may still be acknowledged, but only to be deleted."""
+        """Parts of the aborted snapshot may still be acknowledged, but only to be deleted."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)

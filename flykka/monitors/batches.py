@@ -13,7 +13,6 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 10_000
-"""The maximum number of remembered released batches."""
 
 
 class BatchMonitor(ConversationMonitor):

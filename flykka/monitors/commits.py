@@ -14,7 +14,6 @@ from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""The maximum number of remembered completed checkpoints, and of remembered aborted ones."""
 
 
 @dataclass(slots=True)

@@ -137,5 +137,4 @@ def _element_name(message: BufferResponse) -> str:
 
 
 def _is_forwarded(turn: Turn, message: PartitionRequest) -> bool:
-    """Return whether a TaskManager forwards the request to its Task."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

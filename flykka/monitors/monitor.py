@@ -38,7 +38,6 @@ class Monitor(Protocol):
 
 
 _REMEMBERED = 1_024
-"""The maximum number of remembered killed actors."""
 
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 

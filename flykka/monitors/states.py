@@ -26,8 +26,6 @@ class _ReportedStates:
 
 
 class StateMonitor(ConversationMonitor):
-    """Observes the states that JobMasters and Tasks report, by listener."""
-
     name = "states"
 
     def __init__(self, *, is_whole: bool = True) -> None:
@@ -89,7 +87,7 @@ class StateMonitor(ConversationMonitor):
 
 
 def _is_report(turn: Turn) -> bool:
-    """Return whether the message reports the current state to a late listener, and is not an event."""
+    """A late listener receives the current state, which is not an event."""
     return isinstance(unwrapped(turn.message), RegisterJobClient)
 
 

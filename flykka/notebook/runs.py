@@ -47,7 +47,6 @@ def divergence_bundle(divergence: Divergence) -> Bundle:
 
 
 def _divergence(divergence: Divergence) -> Html:
-    """Format the report as in a terminal. Its fields and causes are tables."""
     fields = (
         (each.path or "it", value_text(each.left) or "not there", value_text(each.right) or "not there")
         for each in divergence.fields

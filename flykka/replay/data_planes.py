@@ -77,7 +77,7 @@ class RecordedDataPlane(Recorded):
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
-        """Create an engine that gets no work, because its replies are in the trace."""
+        """The engine gets no work, because its replies are in the trace."""
         return EmptyEngine(descriptor)
 
 
@@ -118,7 +118,6 @@ class RecordedDiscovery:
 
 
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
-    """Return the result of blocking work that the recording does not contain."""
     arguments = work.arguments
     if work.function == "discover" or work.function in ENGINE_CALLS:
         return do()

@@ -104,7 +104,7 @@ class JobFork(Fork):
                         self.tell(cell.ref.path, discover())
 
     def _current_task(self) -> str:
-        """Return the path of the Task that handles the current message, or to whose attempt the message refers."""
+        """Return the path of the Task that handles the current message, or that runs the attempt named in it."""
         turn = self.turn
         if turn is not None:
             path = turn.recipient.path.removesuffix("/bridge")

@@ -37,7 +37,7 @@ class Connections:
         self._of_peers: Counter[str] = Counter()
 
     def refusal(self, peer: str) -> str | None:
-        """Count a connection. Returns the reason for refusing it if the peer has too many."""
+        """Count a connection. Returns the reason if the peer has too many."""
         self._of_peers[peer] += 1
         if self._per_peer is None or self._of_peers[peer] <= self._per_peer:
             return None
@@ -48,7 +48,7 @@ class Connections:
         self._of_peers -= Counter([peer])
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """Add a connection to the pool as the newest one. If the pool is full, close the oldest."""
+        """The newest connection is last. If the pool is full, the oldest one is closed."""
         self._incomplete[connection] = None
         self._incomplete.move_to_end(connection)
         if len(self._incomplete) > self._most_incomplete:

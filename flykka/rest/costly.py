@@ -12,7 +12,6 @@ from typing import Any
 from flykka.rest.errors import RestError
 
 WAITING = 16
-"""The maximum number of waiting responses for each `Cost`."""
 
 
 class Cost(IntEnum):

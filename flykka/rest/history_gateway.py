@@ -127,7 +127,7 @@ class HistoryGateway:
             raise RestError(404, f"Job {job_id} not found: {gone}") from None
 
     def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
-        """Return the archives by job, ordered by end time. If a job has several archives, the last one counts."""
+        """The archives are ordered by end time. If a job has several archives, the last one counts."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:

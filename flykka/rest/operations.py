@@ -33,7 +33,7 @@ class AsyncOperations:
         self._ended: dict[Key, float] = {}
 
     def trigger(self, about: str, trigger_id: str | None, operation: Callable[[], Json]) -> str:
-        """Start an operation unless it exists. Returns its trigger id. Raises `RestError` if there are too many."""
+        """Start an operation unless it exists. Raises `RestError` if there are too many."""
         key = about, trigger_id or uuid4().hex
         with self._lock:
             self._forget()

@@ -39,7 +39,7 @@ class FaultSpec:
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """In milliseconds."""
+        """Return the delay of the current stage in milliseconds."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
@@ -101,7 +101,6 @@ class Environment:
         self.storage.rename(staged, target)
 
     def published(self, sink: str) -> Rows:
-        """The rows are as readers see them."""
         files = self.storage.below(f"{self.name}/output/{sink}")
         return tuple(row for path in files for row in self.storage.read_rows(path))
 

@@ -131,7 +131,8 @@ class Injections:
         self.allows_failure = False
         """True if the job may end FAILED although its restarts are unlimited."""
         self.leaves_files = False
-        """True if an actor was killed that was about to write, if a file could not be deleted, or if its name was lost.
+        """True if files may remain: an actor was killed while it was about to write, a deletion failed, or a message with a
+        file's name was lost.
         """
         self.has_killed_master = False
         self.lasts_until_ms = 0
@@ -352,7 +353,7 @@ class FaultPlan:
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
-        """Plan the faults of the next job. The remaining faults of the last job are dropped."""
+        """The remaining faults of the last job are dropped."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop().cancel()

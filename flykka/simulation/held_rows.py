@@ -36,7 +36,7 @@ _BUFFERED = "held"
 
 
 class _Buffering:
-    """Implements a `Process`. Counts the rows that are not later than the watermark as late."""
+    """Implements a `Process`. A row at or before the watermark counts as late."""
 
     def __init__(self, behaviour: Process, environment: Environment) -> None:
         self._behaviour = behaviour
@@ -59,7 +59,7 @@ class _Buffering:
             timers.register_processing_time_timer(timers.current_processing_time() + delay_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Emit the rows that are due, or all rows for a processing-time timer."""
+        """A processing-time timer emits all rows, an event-time timer the rows that are due."""
         buffered = self._buffer.get()
         to_ms = timestamp - self._behaviour.delay_ms
         is_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME

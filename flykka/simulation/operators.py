@@ -61,7 +61,7 @@ class Filter:
     passing_percent: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Filter the source rows, and drop rows that retain none."""
+        """Drops rows that retain no source rows."""
         filtered = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
         return tuple(row for row in filtered if row.parts)
 
@@ -124,7 +124,6 @@ class Join:
 
     @property
     def interval(self) -> Interval:
-        """The interval in which rows of the right side match a row of the left side."""
         return _WHENEVER if self.bounds is None else self.bounds
 
     def results(self, left: Rows, right: Rows) -> Rows:

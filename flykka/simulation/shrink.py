@@ -123,7 +123,7 @@ class _Search:
         return self._runs < self._limit
 
     def _exhaust(self, step: Callable[[Scenario], Iterator[Scenario]]) -> bool:
-        """Repeat a step as long as it reduces the scenario. Returns True if it has reduced it at all."""
+        """Repeat a step as long as it reduces the scenario. Returns whether it has reduced it."""
         has_helped = False
         while self._has_runs and any(self._fails(smaller) for smaller in step(self._scenario)):
             has_helped = True
@@ -262,7 +262,7 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
 
 
 def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
-    """Update the number of left inputs of joins. `count` returns how many edges replace an edge."""
+    """`count` returns how many edges replace an edge."""
     behaviours = dict(topology.program.behaviours)
     for vertex in topology.vertices:
         uid = vertex.operators[0].ref.uid
@@ -338,7 +338,7 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
-    """Remove the operator at index `place`. Its readers then read its input."""
+    """The readers of the operator at index `place` then read its input."""
     removed = vertex.operators[place]
     before = removed.input_operator
     assert before is not None, "the first operator of a chain cannot be removed"

@@ -47,8 +47,7 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         return BatchId(f"{self.attempt}/{self.name}segment-{next(self._numbers)}")
 
     @abstractmethod
-    def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]:
-        """Return the rows of segments within their bounds."""
+    def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]: ...
 
     def merge(self, rows: tuple[Stored, ...], *, are_oldest: bool) -> tuple[Stored, ...]:
         return rows
@@ -82,7 +81,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Run the work at once."""
         work()
 
     def check(self) -> None: ...

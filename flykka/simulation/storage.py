@@ -48,11 +48,10 @@ class SimulatedStorage:
         self.files[path] = content
 
     def look(self, path: str) -> None:
-        """Raise `OSError` if reading is made to fail."""
         self._may_fail(Operation.LOOK, path)
 
     def read(self, path: str) -> tuple[Any, ...]:
-        """Return the rows of a file, or the states of keys. Raises `FileNotFoundError`."""
+        """Returns rows, or the states of keys. Raises `FileNotFoundError`."""
         content = self.files.get(path)
         if not isinstance(content, tuple):
             raise FileNotFoundError(path)
@@ -77,7 +76,6 @@ class SimulatedStorage:
             del self.files[each]
 
     def below(self, path: str) -> list[str]:
-        """Return the files at a path and below, sorted by name."""
         return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
 
     def size(self, path: str) -> int:

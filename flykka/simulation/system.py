@@ -75,7 +75,7 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """End a partition. The messages that were held back arrive late, but in order."""
+        """The messages that were held back arrive late, but in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)
@@ -111,8 +111,6 @@ class Network:
 
 
 class Arrivals:
-    """A mailbox queue that receives its messages through the network."""
-
     __slots__ = ("_network", "_path", "_queue", "_recipient", "deliver", "extendleft", "popleft")
 
     def __init__(self, network: Network, recipient: type[Actor], path: str, queue: MessageQueue | None) -> None:

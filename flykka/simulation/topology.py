@@ -61,14 +61,12 @@ _FUNCTION_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The vertices of a job, the behaviour of its operators, and the expected output of each sink."""
-
     vertices: tuple[JobVertex, ...]
     program: Program
 
     @property
     def parallelism(self) -> int:
-        """The largest parallelism of a vertex, which is the number of slots needed."""
+        """The number of slots needed: the largest parallelism of a vertex."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def rescaled(self, parallelism: Callable[[int], int]) -> Topology:
@@ -171,7 +169,7 @@ def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
 
 
 def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
-    """Draw a job. Its sources have few rows, because runs must be short."""
+    """The sources have few rows, because runs must be short."""
     return _Drawing(chance, max_parallelism).draw()
 
 
@@ -227,7 +225,7 @@ class _Drawing:
         return outputs
 
     def _may_fire_late(self) -> bool:
-        """Return whether windows may fire with checkpoints: the job must have exactly one window."""
+        """Windows may fire with checkpoints if the job has exactly one window."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 

@@ -63,8 +63,6 @@ _ATTEMPT_PARTS = 3
 
 
 class ActorKind(StrEnum):
-    """Types of actors, derived from their paths."""
-
     JOB_MANAGER = "JobManager"
     JOB_MASTER = "JobMaster"
     COORDINATOR = "CheckpointCoordinator"
@@ -127,7 +125,7 @@ class ActorDirectory:
             self._enter(facts.get("attempt"), path, _last_part(path))
 
     def attempt_at(self, path: str) -> Attempt | None:
-        """Return the attempt of a task, or of the parent task of a bridge."""
+        """A bridge belongs to the attempt of its parent task."""
         attempt = self._at.get(path.removesuffix("/bridge"))
         return None if attempt is None else self.attempts[attempt]
 

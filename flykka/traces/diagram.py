@@ -155,8 +155,6 @@ def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
 
 
 class _CollapsedRecords:
-    """Counts any number of collapsed records without storing them."""
-
     def __init__(self, first: Record) -> None:
         self._first = first
         self._last = first.sequence

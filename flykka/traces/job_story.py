@@ -88,7 +88,7 @@ def _detail(facts: Facts) -> str:
 
 
 def _announced(turn: Turn) -> Iterator[Facts]:
-    """Yield a JobMaster's notifications to its listeners in a turn, each once."""
+    """Yield a JobMaster's notifications to its listeners, each once."""
     messages: list[object] = []
     for effect in turn.effects:
         if not isinstance(effect, Send) or effect.message in messages:

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
-"""For each reason, the maximum number of actors that are named as not replayed."""
+"""Maximum number of actors to name, per reason why they are not replayed."""
 
 Row = tuple[str, str, str]
-"""A row of the comparison: its label, the recorded value, and the value in the fork."""
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:

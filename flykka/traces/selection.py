@@ -64,7 +64,7 @@ def is_at(ref: Ref, pattern: str) -> bool:
 
 
 def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the patterns for names of `KINDS`. Any other name is a pattern of a message's class or tag."""
+    """A name that is not in `KINDS` is a pattern of a message's class or tag."""
     return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 

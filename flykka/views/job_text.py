@@ -22,7 +22,6 @@ _REPORT_MS = 1_000
 
 
 def job_text(details: JobDetails) -> str:
-    """Format the job as plain text: status, vertices, last checkpoint, last restart and last failure."""
     lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
     lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
     if details.last_completed is not None:

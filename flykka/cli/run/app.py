@@ -31,7 +31,6 @@ class App:
         self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
-        """The reason why the app cannot run at all, or None."""
         path = Path(self.path)
         if path.is_dir():
             return f"{self.path} is a folder: pass the Python file of the app"
@@ -93,7 +92,7 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """Return whether this is an error of flykka, whose message explains what to do."""
+    """The messages of flykka's errors explain what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 

@@ -39,7 +39,7 @@ class Continue(Protocol):
 
 
 class NoMoreJobsError(KeyboardInterrupt):
-    """The app executes another job after a request to stop."""
+    pass
 
 
 class AppRun(Launch):
@@ -99,7 +99,7 @@ class AppRun(Launch):
         self.interrupts.apply_to(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """Wait for the jobs that the app did not wait for, before the environment is closed."""
+        """The environment is closed after this call, so it waits for the jobs that the app did not wait for."""
         for client in self.running():
             self._end_of(client)
 

@@ -155,7 +155,6 @@ def result_picture(result: Shown, state: str) -> Group:
 
 
 def _is_quit() -> bool:
-    """Return whether q is typed within a short time."""
     if not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
         return False
     return sys.stdin.read(1) in _QUIT

@@ -119,7 +119,7 @@ class FileSystemBackend:
         raise LeadershipLostError(f"{self.name}: {why}")
 
     def _write_value(self, file: Path, data: bytes | None) -> Path:
-        """Write or remove a value. Returns the folder whose entries have changed. An error leaves it unchanged."""
+        """Returns the folder whose entries have changed. If this method raises, nothing has changed."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
@@ -148,7 +148,7 @@ class FileSystemBackend:
         return folder
 
     def _try(self) -> bool:
-        """Try to acquire the lock. Returns True if waiting has ended."""
+        """Returns True if waiting has ended."""
         assert self._holder is not None
         try:
             descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))

@@ -38,7 +38,7 @@ class StoreContents:
 
 
 def store_contents(services: HighAvailabilityServices) -> StoreContents:
-    """Read the contents of a store. Leadership is not needed. Raises `StoreUnavailableError`."""
+    """Leadership is not needed. Raises `StoreUnavailableError`."""
     store = services.store(_NO_SESSION)
     jobs_by_id = {job.job_graph.job_id: job for job in store.jobs()}
     ended = {end.job_id: end for end in store.results()}

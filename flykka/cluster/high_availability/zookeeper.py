@@ -93,7 +93,7 @@ class ZooKeeperBackend:
         return differs
 
     def close(self) -> None:
-        """End the session, which releases the latch at once."""
+        """The end of the session releases the latch at once."""
         self._latch.close()
         self._client.close()
 

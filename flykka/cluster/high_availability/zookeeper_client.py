@@ -129,7 +129,7 @@ class ZooKeeperClient:
             return self._disconnected_since is None and not self.is_closed
 
     def close(self) -> None:
-        """End the session at once, which frees its latch."""
+        """The end of the session frees its latch at once."""
         with self.changed:
             self.is_closed = True
             self.changed.notify_all()
@@ -149,7 +149,7 @@ class ZooKeeperClient:
             self.changed.notify_all()
 
     def look(self, path: str) -> Node | None:
-        """Return the node at `path`, or None if there is no node, or if it is a folder."""
+        """Return the node at `path`. A folder counts as no node."""
         try:
             data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
         except NoNodeError:
@@ -246,7 +246,7 @@ class ZooKeeperClient:
                 pass
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """Make a call that is harmless if repeated, and repeat it after connection losses."""
+        """The call must be harmless if repeated, because it is repeated after connection losses."""
         end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
         while True:
             try:
@@ -284,7 +284,7 @@ class ZooKeeperClient:
 
 
 def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
-    """Return kazoo's options for logging in a user, or None without a user. Raises `StoreUnavailableError`."""
+    """Raises `StoreUnavailableError`."""
     if settings.username is None:
         return None
     if find_spec("puresasl") is None:

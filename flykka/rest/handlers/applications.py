@@ -18,8 +18,6 @@ _ONE = "/applications/{applicationid}"
 
 
 class ApplicationHandlers:
-    """`application_id` identifies this process and its program."""
-
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
         self._now_ms = now_ms

@@ -64,7 +64,7 @@ class ProcessLog(logging.Handler):
         return files
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """Return the name, the size in bytes and the modification time in ms of each available log."""
+        """The name, the size in bytes and the modification time in ms of each available log."""
         with self._at_rest():
             in_memory = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())
@@ -72,7 +72,6 @@ class ProcessLog(logging.Handler):
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Prevent additions to the log during the block."""
         self.acquire()
         try:
             yield

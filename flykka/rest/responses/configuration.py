@@ -57,7 +57,7 @@ def job_configuration(graph: JobGraph) -> list[Json]:
 
 
 def environment(of_process: ProcessEnvironment) -> Json:
-    """Format the Python interpreter in place of Flink's JVM. There is no class path."""
+    """The Python interpreter takes the place of Flink's JVM. There is no class path."""
     return {"jvm": {"version": of_process.version, "arch": of_process.arch, "options": []}, "classpath": []}
 
 

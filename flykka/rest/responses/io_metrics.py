@@ -15,7 +15,7 @@ _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9
 
 
 def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
-    """Sum the metrics of attempts. Bytes are not counted, because rows are in Spark."""
+    """Bytes are not counted, because rows are in Spark."""
     rows_in = rows_out = back_pressured = idle = busy = 0
     for each in metrics:
         rows_in += each.rows_in

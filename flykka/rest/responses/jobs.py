@@ -161,7 +161,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """Format the operators in topological order. None is pending, because all belong to a vertex."""
+    """The operators are in topological order. None is pending, because all belong to a vertex."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -232,7 +232,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """Format the application with its number of jobs per status. Its status is RUNNING, because it responds."""
+    """The status of the application is RUNNING, because it responds."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,

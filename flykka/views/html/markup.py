@@ -50,7 +50,7 @@ def fragment(*content: str) -> Html:
 
 
 def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
-    """Create a text after a dot in the colour of `status`, or of the text itself by default."""
+    """By default the dot has the colour of the text itself."""
     colour = colour or _STATUS_COLOURS.get(text if status is None else status, GREY)
     return fragment(element("span", class_="dot", style=f"background: {colour}"), text)
 
@@ -92,7 +92,7 @@ def lines(text: str, *, bad: bool = False) -> Html:
 
 
 def display(*parts: str, kind: str = "") -> str:
-    """Wrap markup for display inside another page, with its stylesheet. `kind` is an additional class."""
+    """`kind` is an additional class."""
     style = Html(asset("flykka.views.html", "display.css"))
     return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
 

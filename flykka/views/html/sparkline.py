@@ -31,7 +31,7 @@ def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html
 
 
 def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a bar chart of at most `BARS` values, from 0 to the greatest. None is a failure: a red, full bar."""
+    """Draw at most `BARS` bars, from 0 to the greatest value. None is a failure: a red bar of full height."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
         [

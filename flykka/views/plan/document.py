@@ -37,7 +37,7 @@ def _slot(slot: PlanSlot) -> dict[str, Any]:
 
 
 def _operators(graph: PlanGraph) -> list[dict[str, Any]]:
-    """Return the nodes in the format of Flink's JSONGenerator for stream graphs."""
+    """The format is that of Flink's JSONGenerator for stream graphs."""
     return [
         {
             "id": node.key,

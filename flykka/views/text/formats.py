@@ -18,7 +18,6 @@ _LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), 
 
 
 def format_bytes(size: int) -> str:
-    """Format a size in powers of 1024."""
     if size < 1_024:
         return f"{size} B"
     amount = size / 1_024
