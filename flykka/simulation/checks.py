@@ -63,7 +63,7 @@ def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]
 def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
     """Return a job's files to which no existing checkpoint refers.
 
-    If the job's folder was deleted, the files that it contained then are considered.
+    If the job's folder was deleted, its files at that time are considered.
     """
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {path: environment.storage.files[path] for path in environment.storage.below(folder)}

@@ -131,8 +131,8 @@ class Injections:
         self.allows_failure = False
         """True if the job may end FAILED although its restarts are unlimited."""
         self.leaves_files = False
-        """True if files may remain: an actor was killed while it was about to write, a deletion failed, or a message with
-        a file's name was lost.
+        """True if files may remain: an actor was killed while it was about to write, a deletion failed, or a message
+        with a file's name was lost.
         """
         self.has_killed_master = False
         self.lasts_until_ms = 0

@@ -99,7 +99,7 @@ def _shifted(place: int | None) -> int:
 
 
 def _settled(topology: Topology) -> Topology:
-    """Return the job with settings with which time-bounded joins miss no rows.
+    """Change the settings of the job so that time-bounded joins miss no rows.
 
     Every source then affects event time, and no window waits for a checkpoint.
     """
