@@ -14,7 +14,7 @@ _WAKING_SECONDS = 0.25
 
 
 def interactive_shell() -> Any | None:
-    """Returns None in a plain program."""
+    """Return IPython's shell, or None in a plain program."""
     ipython = sys.modules.get("IPython")
     # A module that is still being loaded may lack this name.
     get_ipython = getattr(ipython, "get_ipython", None)

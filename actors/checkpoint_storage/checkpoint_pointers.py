@@ -65,7 +65,7 @@ class CheckpointPointers:
         )
 
     def latest(self) -> CheckpointPointer | None:
-        """The caller need not be the owner."""
+        """Return the last completed checkpoint. The caller need not be the owner."""
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:

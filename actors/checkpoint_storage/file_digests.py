@@ -118,7 +118,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_local(address: str) -> bool:
-    """Mounted shares are local, too."""
+    """Return whether this is a local path. Mounted shares are local."""
     return "://" not in address or address.startswith("file://")
 
 

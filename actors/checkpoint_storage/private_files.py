@@ -45,7 +45,7 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
 
 
 def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
-    """The move replaces `target`, and is atomic if the file system supports that."""
+    """Move a file, replacing `target`. The move is atomic if the file system supports that."""
     if type(filesystem).mv is AbstractFileSystem.mv:
         filesystem.cp_file(source, target)
         filesystem.rm_file(source)

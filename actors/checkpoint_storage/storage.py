@@ -204,11 +204,11 @@ class CheckpointStorage:
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """A job has a folder until it ends without a retained checkpoint."""
+        """Return whether the job has a folder, which exists until the job ends without a retained checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
-        """Raises the errors of `read_metadata`."""
+        """Return the last recorded run of the jobs with this name. Raises the errors of `read_metadata`."""
         try:
             return self._read(self._run(job_name), JobRun)
         except CheckpointFileNotFoundError:
@@ -218,13 +218,13 @@ class CheckpointStorage:
         self._write(self._run(run.job_name), run)
 
     def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
-        """Does nothing if the recorded run belongs to another job."""
+        """Record how the job has ended, unless the recorded run belongs to another job."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
             self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
-        """If the job has continued from the checkpoint `continued`, record that at the checkpoint."""
+        """Delete all files of the job. At the checkpoint `continued`, record that the job has continued from it."""
         try:
             # If that checkpoint has been deleted, no other job can continue from it.
             if continued is not None and self._fs.exists(self._path(continued)):

@@ -70,7 +70,7 @@ def state_handles(checkpoint: CompletedCheckpoint) -> list[StateHandle]:
 
 
 def without_digests(checkpoint: CompletedCheckpoint) -> int:
-    """Older versions of flykka wrote handles without digests."""
+    """Count the handles without digests, which older versions of flykka wrote."""
     return sum(not handle.files and handle.size_bytes > 0 for handle in state_handles(checkpoint))
 
 

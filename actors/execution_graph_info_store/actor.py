@@ -111,5 +111,5 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
 
 
 def process_environment() -> job_details.ProcessEnvironment:
-    """Python's version takes the place of the JVM's."""
+    """Return Python's version, in place of the JVM's, and the machine's architecture."""
     return job_details.ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

@@ -77,7 +77,7 @@ class Backend(Protocol):
         """Wait for the latch without blocking, and call `holder` with its changes. Called once per backend."""
 
     def read(self, path: str) -> bytes | None:
-        """The latch is not needed."""
+        """Return the value at `path`. The latch is not needed."""
 
     def names(self, path: str) -> tuple[str, ...]: ...
 
@@ -148,7 +148,7 @@ class HighAvailabilityServices:
         self.store(session).write(_LEADER, leader)
 
     def leader(self) -> LeaderInformation | None:
-        """The leader may have died without a successor."""
+        """Return the leader that was confirmed last. It may have died without a successor."""
         return self._read(_LEADER, LeaderInformation)
 
     def other_leader(self) -> LeaderInformation | None:
@@ -165,7 +165,7 @@ class HighAvailabilityServices:
         return session is not None and self.last_session() == session
 
     def last_session(self) -> LeaderSessionId | None:
-        """The caller need not lead."""
+        """Return the session of the current or last leader. The caller need not lead."""
         last = self._read(_SESSION, LeaderSession)
         return None if last is None else last.leader_session_id
 
@@ -213,7 +213,7 @@ class HighAvailabilityServices:
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
-        """The caller need not lead."""
+        """Return the run in progress, or the last run. The caller need not lead."""
         return self._read(_RUN, ApplicationRun)
 
     def _read(self, path: str, expected: type[V]) -> V | None:

@@ -371,7 +371,7 @@ class JobManager(Actor):
                 assert_never(message)
 
     def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
-        """An accepted job is not given up because its store is temporarily unavailable."""
+        """Retry later, because an accepted job is not given up if its store is temporarily unavailable."""
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
         self.context.timers.start_once(

@@ -166,7 +166,7 @@ class ManagedJob:
             self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """The application has submitted the job again."""
+        """Continue the job with the graph that its application has submitted again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.move(JobPhase.ACCEPTING)
 
@@ -326,7 +326,7 @@ class ManagedJob:
         self._requirements.answer(answer)
 
     def answer_snapshot(self, answer: SnapshotAnswer) -> None:
-        """The client may have received a refusal already."""
+        """Forward a reply of the JobMaster, unless the client has already received a refusal."""
         of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
         requests = (each for each in self._snapshots_asked if each.client == answer.client)
         request = next((each for each in requests if isinstance(each, TriggerSavepoint) is of_savepoint), None)

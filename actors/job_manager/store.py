@@ -63,7 +63,7 @@ def recover_jobs(
 
 
 def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) -> JobsRecovered:
-    """The results of the concluded run are dropped."""
+    """Begin a new run of the application, and drop the results of the concluded run."""
     run = ApplicationRun(run_id=services.store(session).run())
     return JobsRecovered(leader_session_id=session, run=run)
 
@@ -98,7 +98,7 @@ def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
 def begin_again(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted:
-    """The job's code must be in this driver."""
+    """Store another start of a job whose code is in this driver."""
     return _kept(store, services, data_plane, replace(submitted, starts=submitted.starts + 1))
 
 
@@ -139,7 +139,7 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
 
 
 def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
-    """The JobMaster of the job has cleaned up."""
+    """Archive a job whose JobMaster has cleaned up."""
     store.put_result(end)
     submitted = store.job(end.job_id)
     if submitted is not None:

@@ -31,7 +31,7 @@ class JobListeners:
             listener.tell(message)
 
     def report_restore(self, checkpoint_id: int | None, now: int) -> None:
-        """None means that the job starts from the beginning."""
+        """Report the checkpoint from which the job continues. None means the beginning of the input."""
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
     def report_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
@@ -62,7 +62,7 @@ class JobListeners:
         )
 
     def register(self, message: RegisterJobClient, graph: ExecutionGraph, now: int) -> None:
-        """The listener receives the current status first."""
+        """Add a listener, and send it the current status first."""
         job_id, client = message.job_id, message.client
         client.tell(JobStatusChanged(job_id=job_id, status=graph.status, timestamp_ms=now, cause=graph.failure_cause))
         for changed in _attempts(job_id, graph, now):

@@ -200,7 +200,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """A reader whose attempt is ending receives nothing more."""
+        """Handle a new state of an attempt. A reader whose attempt is ending receives nothing more."""
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:

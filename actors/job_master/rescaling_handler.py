@@ -110,7 +110,7 @@ class RescalingHandler:
         self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(infos)))
 
     def handles(self, message: SavepointCompleted | SavepointFailed) -> bool:
-        """The response may be late."""
+        """Return whether this is a response, possibly late, to a checkpoint that this handler requested."""
         return self._scheduler.awaits(message.request_id)
 
     def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:

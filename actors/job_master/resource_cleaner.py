@@ -71,7 +71,7 @@ class ResourceCleaner:
         self._record_result(self._end)
 
     def on_message(self, message: CleanupMessage) -> bool:
-        """Returns True if the cleanup is complete."""
+        """Start the next step. Returns True if the cleanup is complete."""
         match message:
             case JobResultRecorded(cause=cause):
                 self._on_recorded(cause)

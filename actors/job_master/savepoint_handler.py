@@ -84,7 +84,7 @@ class SavepointHandler:
                 return self._decide(message)
 
     def _new_id(self) -> str:
-        """The id is also the name of the savepoint's folder."""
+        """Return a new request id, which is also the name of the savepoint's folder."""
         return self._context.new_id(savepoint_prefix(self._job_id))
 
     def _decide(self, event: savepoint_requests.SavepointEvent) -> list[StoppingChanged]:

@@ -121,7 +121,7 @@ class SlotPoolService:
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:
-        """The ResourceManager replies with `SlotsExplained`."""
+        """Ask the ResourceManager, if connected, for its slots. It replies with `SlotsExplained`."""
         self._resource_manager.tell(ExplainSlots(reply_to=self._context.ref))
 
     def place(self, request: RequestSlots | ReturnSlot | ForgetPriorSlots) -> list[SlotAnswer]:

@@ -35,7 +35,7 @@ class LeaseFiles(Protocol):
     """True if `create` cannot succeed for two processes."""
 
     def names(self) -> list[str]:
-        """Empty if there is no folder."""
+        """Return the names of the files. Without a folder there are none."""
 
     def read(self, name: str) -> bytes: ...
 
@@ -94,7 +94,7 @@ class OwnerLease:
                 raise ownership_lost(self._folder, self.number, self._successor)
 
     def release(self, *, unused: bool = False) -> None:
-        """The next owner can start at once."""
+        """Release the folder, so that its next owner can start at once."""
         with self._guard:
             if self._ended.is_set():
                 return
@@ -139,7 +139,7 @@ class OwnerLease:
         return owner is None or owner.token == self._record.token
 
     def _await_free(self) -> int:
-        """Returns the number of the last owner."""
+        """Wait until the folder has no owner. Returns the number of the last owner."""
         latest = self._latest()
         has_waited = False
         while latest is not None:
@@ -169,7 +169,7 @@ class OwnerLease:
         return 0
 
     def _watch(self, record: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
-        """Returns the record as soon as it changes."""
+        """Watch the record for some seconds. Returns the record as soon as it changes."""
         until = self._waiting.now() + seconds
         while True:
             if self._waiting.pause(max(0.0, min(seconds / _LOOKS_PER_LEASE, until - self._waiting.now()))):
@@ -179,7 +179,7 @@ class OwnerLease:
                 return latest
 
     def _claim(self, former_number: int) -> OwnerRecord | None:
-        """Returns None if another newcomer was faster."""
+        """Create the record with the next number. Returns None if another newcomer was faster."""
         began = self._waiting.now()
         record = self._folder.record(former_number + 1)
         name = self._name(record.number)

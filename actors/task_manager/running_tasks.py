@@ -150,7 +150,7 @@ class RunningTasks:
                 assert_never(message)
 
     def release_job(self, job_id: JobId) -> None:
-        """No task will read results of a job whose JobMaster has gone."""
+        """Release all results of a job whose JobMaster has gone, because no task will read them."""
         for task in self._tasks.values():
             task.is_abandoned = task.is_abandoned or task.job_id == job_id
         self._partitions.release_job(job_id)
@@ -161,7 +161,7 @@ class RunningTasks:
             self._tasks[task].reported_its_end = True
 
     def remove(self, ref: Ref) -> RunningTask | None:
-        """Returns None if the actor was no Task."""
+        """Remove the Task of an ended actor. Returns None if the actor was no Task."""
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
@@ -217,7 +217,7 @@ class PartitionTracker:
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """The partitions may be unknown here, or only partly written."""
+        """Release partitions. They may be unknown here, or only partly written."""
         released = tuple(partition_ids)
         partitions = self._of_job.get(job_id, {})
         for partition_id in released:

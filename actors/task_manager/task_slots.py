@@ -70,7 +70,7 @@ class TaskSlots:
                 assert_never(effect)
 
     def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """The attempt is refused if there are too few network buffers."""
+        """Run the attempt, or refuse it if there are too few network buffers."""
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
         except NetworkBuffersExhaustedError as error:

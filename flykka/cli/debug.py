@@ -122,7 +122,7 @@ class Debugger(cmd.Cmd):
             self._go_to(self._breakpoints)
 
     def run(self) -> None:
-        """Ctrl-C starts a new prompt."""
+        """Read and run commands until the end. Ctrl-C starts a new prompt."""
         while True:
             try:
                 self.cmdloop()
@@ -153,7 +153,7 @@ class Debugger(cmd.Cmd):
             return False
 
     def emptyline(self) -> bool:
-        """An empty line in a terminal repeats the last command, as in other debuggers."""
+        """Repeat the last command in a terminal, as other debuggers do."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:

@@ -74,7 +74,7 @@ _NEGATIVE = re.compile(r"-\d.*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Raises SystemExit for a usage error, as argparse does."""
+    """Run a command line and return the exit code. Raises SystemExit for a usage error, as argparse does."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     ours, theirs = _split(words)
     parser = _parser()

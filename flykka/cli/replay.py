@@ -141,7 +141,7 @@ def _write(path: str, text: str) -> int:
 
 @contextmanager
 def _actors_silenced() -> Iterator[None]:
-    """The messages of the actors were logged when the run was recorded."""
+    """Silence the log of the actors. Their messages were logged when the run was recorded."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -48,7 +48,7 @@ class CheckpointListing:
 
 
 def list_checkpoints(directory: str) -> CheckpointListing:
-    """The directory need not exist."""
+    """List the checkpoints of all jobs in `directory`, which need not exist."""
     storage = CheckpointStorage(directory)
     completed: list[CompletedCheckpoint] = []
     unreadable: list[UnreadableCheckpoint] = []
@@ -222,7 +222,7 @@ def _latest(directory: str) -> CompletedCheckpoint:
 
 
 def _is_later(path: str, than: str) -> bool:
-    """The folders of both checkpoints, which belong to one job, are numbered."""
+    """Return whether `path` is the later of two checkpoints of one job. Their folders are numbered."""
     job, _, number = path.rpartition("/chk-")
     other_job, _, other_number = than.rpartition("/chk-")
     return job == other_job and number.isdigit() and int(number) > int(other_number)

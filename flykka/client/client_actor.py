@@ -189,7 +189,7 @@ class JobClientActor(Actor):
         self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
-        """The result of the job is delayed until its final details arrive."""
+        """Record and forward messages about the job. Its result is delayed until its final details arrive."""
         if isinstance(message, JobClientHeartbeatDue):
             self._send_heartbeat()
             return
@@ -296,7 +296,7 @@ class JobClientActor(Actor):
             self._register()
 
     def post_stop(self) -> None:
-        """The cluster has terminated, so no result will come."""
+        """Fail all waiters, because the cluster has terminated and no result will come."""
         if self._result is not None:
             self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:
@@ -438,7 +438,7 @@ class JobListenerActor(Actor):
         self._client.tell(AddJobListener(listener=self.context.ref))
 
     def handle_message(self, message: Message) -> None:
-        """An error in the function fails only this actor."""
+        """Call the function. An error in it fails only this actor."""
         last = isinstance(message, JobResultSuccess | JobResultFailure)
         try:
             self._callback(message)

@@ -113,7 +113,7 @@ class ClusterDatasets:
                     self._add_reader(code.source, client)
 
     def list(self) -> tuple[ClusterDataset, ...]:
-        """The datasets are in order of submission."""
+        """Return the datasets that are complete or being computed, in order of submission."""
         with self._lock:
             self._drop_unused()
             return tuple(

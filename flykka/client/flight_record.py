@@ -65,7 +65,7 @@ def surviving_flight_record_path(job_graph: JobGraph) -> str:
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """Returns None if nothing is recorded in memory."""
+    """Return a function that writes the flight record, or None if nothing is recorded in memory."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)

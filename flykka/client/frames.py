@@ -100,7 +100,7 @@ def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
 
 
 def _frame(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> pd.DataFrame:
-    """The types are explicit, because an empty DataFrame needs them."""
+    """Create a DataFrame with explicit column types, which an empty DataFrame needs."""
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in types.items()})

@@ -82,7 +82,7 @@ class JobManagerGateway:
         return None if self.services is None else self.services.other_leader()
 
     def leads(self) -> bool:
-        """Raises the errors of `other_leader`."""
+        """Return whether this process leads. Raises the errors of `other_leader`."""
         return self.services is None or self.services.leads()
 
     @property
@@ -197,7 +197,7 @@ class JobManagerGateway:
     def trigger_checkpoint(
         self, job_id: JobId, checkpoint_type: job.CheckpointType, timeout: float = SNAPSHOT_TIMEOUT
     ) -> job.RequestCheckpointSuccess:
-        """Returns when the checkpoint is complete."""
+        """Take a checkpoint. Returns its id and path when it is complete."""
         return self._ask_for_success(
             job.RequestCheckpointSuccess,
             lambda me: job.RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),

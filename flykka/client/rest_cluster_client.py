@@ -75,7 +75,7 @@ def pauses() -> Iterator[float]:
 
 
 def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
-    """Returns None if the job has not ended."""
+    """Parse the result in a REST response. Returns None if the job has not ended."""
     result = answer.get("job-execution-result")
     if answer["status"]["id"] != "COMPLETED" or result is None:
         return None
@@ -292,7 +292,7 @@ class RestClusterClient:
             self._request("PUT", f"/jobs/{job_id}/resource-requirements", body)
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
-        """The vertices are in topological order."""
+        """Return the vertices of a job in topological order."""
         return [
             ListedVertex(
                 vertex_id=JobVertexId(vertex["id"]),

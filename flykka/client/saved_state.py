@@ -35,7 +35,7 @@ def read_state(path: str | PathLike[str], uid: str) -> SavedState:
 
 
 def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
-    """The checkpoint was already read. See `read_state`."""
+    """Return the keyed state of an operator in a checkpoint that was already read. See `read_state`."""
     operator = _operator(checkpoint, uid)
     states = keyed_states_of(checkpoint, operator.operator_id)
     if not states:
@@ -102,5 +102,5 @@ def states_of(
 
 
 def keyed_states_of(checkpoint: CompletedCheckpoint, operator_id: OperatorId) -> list[OperatorSubtaskState]:
-    """Empty state is included."""
+    """Return the keyed state of each subtask, including empty state."""
     return [state for _, state in states_of(checkpoint, operator_id) if state.key_groups is not None]

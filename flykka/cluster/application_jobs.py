@@ -193,5 +193,5 @@ def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
 
 
 def _has_finished(end: JobEnded) -> bool:
-    """A stopped job continues instead."""
+    """Return whether the job reached the end of its input. A stopped job continues instead."""
     return end.status is JobStatus.FINISHED and end.checkpoint_path is None

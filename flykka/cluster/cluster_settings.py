@@ -95,7 +95,7 @@ class ClusterSettings:
     rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
-        """Does nothing if the number of slots is set."""
+        """Return settings with enough slots for a job, unless the number of slots is set."""
         if self.slots_per_task_manager is not None:
             return self
         return replace(self, slots_per_task_manager=-(-needed // self.task_managers))

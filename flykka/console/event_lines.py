@@ -169,7 +169,7 @@ class CheckpointLines:
         self._durations_ms: list[int] = []
 
     def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
-        """Returns a line if one is due."""
+        """Add a completed checkpoint. Returns a line if one is due."""
         if self._last is None:
             self._first_id = checkpoint.checkpoint_id
         self._last = checkpoint
@@ -209,7 +209,7 @@ def _size(checkpoint: CheckpointCompleted) -> str:
 
 
 def rescale_text(rescale: Rescale) -> str | None:
-    """Returns None if there is nothing to report, or not yet."""
+    """Format the line of a rescale. Returns None if there is nothing to report, or not yet."""
     match rescale.terminal_state:
         case RescaleTerminalState.COMPLETED:
             changes = [change for vertex in rescale.vertices if (change := _change(vertex))]
@@ -241,7 +241,7 @@ class SameFailures:
         self._is_hidden = False
 
     def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
-        """Returns the count, and whether to report the failure (see `is_reported`)."""
+        """Count a failure. Returns the count, and whether to report the failure (see `is_reported`)."""
         signature = failure_signature(task_name.rpartition(" (")[0], cause)
         if signature is None:
             self._is_hidden = False

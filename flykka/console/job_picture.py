@@ -223,13 +223,13 @@ def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") ->
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
-    """An ellipsis marks the cut, if the terminal can show it."""
+    """Truncate a line at the terminal's width, with an ellipsis if the terminal can show it."""
     line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
     return line
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """If some subtasks are in another state than the vertex, the total is added."""
+    """Format the number of subtasks in the vertex's state, with the total if some are in another state."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))

@@ -53,7 +53,7 @@ class LiveScreen:
                 self._live.start(refresh=True)
 
     def leave(self, job: Details) -> None:
-        """The last drawing remains on the screen."""
+        """Draw a job for the last time. Its display remains on the screen."""
         with self._lock:
             others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):
@@ -95,7 +95,7 @@ class LongWork:
         threading.Thread(target=self._run, name="flykka looks at Spark", daemon=True).start()
 
     def seen(self) -> tuple[WorkProgress, ...]:
-        """The last known work. Does not block."""
+        """Return the last known work. Does not block."""
         return self._seen
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class _LastingDescriptor(RawIOBase):
         super().close()
 
     def write(self, data: Any) -> int:
-        """Output that cannot be written, for example because the disk is full, is discarded."""
+        """Write like a file, but discard output that cannot be written, for example because the disk is full."""
         rest = memoryview(data).cast("B")
         while rest:
             if not self._accepts_output():

@@ -120,7 +120,7 @@ class _Collection:
     def _stages(
         self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
     ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
-        """A bridge that does not reply is ignored."""
+        """Collect the stages that bridges report. A bridge that does not reply is ignored."""
         by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
         requests: list[_Asked | None] = []
         for task in tasks:

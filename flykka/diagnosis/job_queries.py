@@ -34,10 +34,10 @@ class JobQueries(Protocol):
     """
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """Running jobs and recently ended jobs."""
+        """Return the running jobs and recently ended jobs."""
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """`details` contain at most `checkpoints` of the last checkpoints."""
+        """Return the current state of a job, with at most `checkpoints` of its last checkpoints."""
 
     def graph(self, job_id: JobId) -> JobGraph: ...
 

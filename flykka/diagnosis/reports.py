@@ -15,7 +15,7 @@ class UnresponsiveActor:
     """An actor that has not replied to a request in time.
 
     `name` is its role ("the JobMaster") or the name of its task. `handles` is the message that it is handling, and
-    `waiting` the number of messages that wait behind it. `attempt` is set for a Task.
+    `waiting` the number of messages that wait after it. `attempt` is set for a Task.
     """
 
     name: str

@@ -265,7 +265,7 @@ def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[Accumu
 
 
 def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
-    """A meter has a rate per second and a count."""
+    """Return the values of a user metric. A meter has a rate per second and a count."""
     name = metric.metric_name
     match metric.type:
         case AccumulatorType.METER:
@@ -279,7 +279,7 @@ def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
 
 
 def numbers(values: Mapping[str, Value]) -> dict[str, float]:
-    """A distribution yields one number per statistic, `<name>_<figure>`."""
+    """Return the values as numbers. A distribution yields one number per statistic, `<name>_<figure>`."""
     result: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Distribution):

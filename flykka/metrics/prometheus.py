@@ -20,7 +20,7 @@ _PREFIX = "flink"
 
 
 def text_of(measured: Iterable[Measured]) -> str:
-    """Histograms are summaries. All other metrics are gauges, even counters, as in Flink."""
+    """Format the metrics. Histograms are summaries. All others are gauges, even counters, as in Flink."""
     families: dict[str, list[str]] = {}
     for each in measured:
         labels = ",".join([_label(name, value) for name, value in each.labels.items()])

@@ -53,7 +53,7 @@ class _Channel:
     has_ended: bool = False
 
     def before(self, checkpoint_id: int) -> Iterable[BatchId]:
-        """The unread batches before a barrier, or all unread batches if the barrier has not arrived."""
+        """Return the unread batches before a barrier, or all unread batches if the barrier has not arrived."""
         count = self.barriers.get(checkpoint_id)
         return self.unread if count is None else islice(self.unread, max(0, count - self.read))
 
@@ -214,7 +214,7 @@ class BarrierMonitor(ConversationMonitor):
         self._give_up(turn, message.checkpoint_id)
 
     def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
-        """Parts of the aborted snapshot may still be acknowledged, but only to be deleted."""
+        """Forget an aborted snapshot. Parts of it may still be acknowledged, but only to be deleted."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)

@@ -78,7 +78,7 @@ class CheckpointMonitor(ConversationMonitor):
         """The newest checkpoint from which a job restarts, by the path of the job's successive coordinators."""
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The messages to a coordinator. The JobMaster is not a coordinator, but forwards acknowledgements."""
+        """Select the messages to a coordinator. The JobMaster is not a coordinator, but forwards acknowledgements."""
         return {
             CoordinatedTasks: self._on_tasks,
             CoordinatedTaskStateChanged: self._on_task_state,

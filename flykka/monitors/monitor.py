@@ -47,7 +47,7 @@ OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
 
 
 def unwrapped(message: Content) -> Content:
-    """The envelope of the leader session, if any, is removed."""
+    """Return the message without the envelope of its leader session, if any."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 

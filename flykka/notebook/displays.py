@@ -54,7 +54,7 @@ def _run_sql(line: str, cell: str) -> None:
 
 
 def load(address: str) -> Any:
-    """The address is module:name."""
+    """Return the object at an address of the form `module:name`."""
     module, name = _split(address)
     return getattr(import_module(module), name)
 

@@ -77,7 +77,7 @@ class RecordedDataPlane(Recorded):
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
-        """The engine gets no work, because its replies are in the trace."""
+        """Create an engine that gets no work, because its replies are in the trace."""
         return EmptyEngine(descriptor)
 
 

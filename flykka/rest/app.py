@@ -61,7 +61,7 @@ class FlinkDashboard:
 
     @classmethod
     def find(cls) -> FlinkDashboard | None:
-        """None if no PyFlink is installed."""
+        """Return the dashboard of the installed PyFlink, or None."""
         spec = find_spec("pyflink")
         for folder in () if spec is None else spec.submodule_search_locations or ():
             for jar in sorted(Path(folder, "lib").glob("flink-dist-*.jar")):
@@ -69,7 +69,7 @@ class FlinkDashboard:
         return None
 
     def routes(self) -> list[Route]:
-        """These routes must come after those of the endpoints."""
+        """Return the routes of the dashboard's files. They must come after those of the endpoints."""
         return [
             Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
             Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),

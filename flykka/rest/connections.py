@@ -48,7 +48,7 @@ class Connections:
         self._of_peers -= Counter([peer])
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """The newest connection is last. If the pool is full, the oldest one is closed."""
+        """Add a connection to the pool as the newest one. If the pool is full, close the oldest."""
         self._incomplete[connection] = None
         self._incomplete.move_to_end(connection)
         if len(self._incomplete) > self._most_incomplete:

@@ -138,7 +138,7 @@ def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "") -> list[Route]:
-    """Each endpoint has a route with and a route without the API version."""
+    """Return two routes for each endpoint, with and without the API version."""
     return [
         Route(f"{prefix}{version}{each.path}", _serve(each, costly), methods=[each.method])
         for each in endpoints
@@ -200,7 +200,7 @@ def _json(answer: Any, status: int, request: Request) -> Response:
 
 
 def tagged(content: bytes, content_type: str, request: Request, headers: Mapping[str, str]) -> Response:
-    """The content is omitted if the client has this version already."""
+    """Return a response with an ETag. Its content is omitted if the client has this version already."""
     tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
     with_tag = {**headers, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -216,7 +216,7 @@ _REFUSED = {JSON: {"schema": {"$ref": "#/components/schemas/Errors"}}}
 def open_api(
     endpoints: Iterable[Endpoint], *, acts_need_token: bool = False, reads_need_token: bool = False
 ) -> dict[str, Any]:
-    """Every path also exists below `/v1`."""
+    """Return the OpenAPI description. Every path also exists below `/v1`."""
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         path = _PART.sub(r"{\g<name>}", each.path)

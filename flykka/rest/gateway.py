@@ -61,14 +61,14 @@ class RestfulGateway(JobManagerGateway):
         return process_environment()
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
-        """The status is 404 if the job is unknown."""
+        """Return the bounds of a job's parallelism. The status is 404 if the job is unknown."""
         self.details(job_id)
         return super().requirements(job_id, timeout)
 
     def update_requirements(
         self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
     ) -> None:
-        """The status is 400 if the bounds are refused."""
+        """Set the bounds of a job's parallelism. The status is 400 if they are refused."""
         self.details(job_id)
         try:
             super().update_requirements(job_id, requirements, timeout)
@@ -111,7 +111,7 @@ class RestfulGateway(JobManagerGateway):
         Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """The status is 409 if the job has ended, 404 if it is unknown."""
+        """Request the cancellation of a job. The status is 409 if it has ended, 404 if it is unknown."""
         self.details(job_id)
         super().cancel(job_id, timeout, delete_checkpoints=delete_checkpoints)
 

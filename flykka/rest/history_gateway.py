@@ -71,7 +71,7 @@ class HistoryGateway:
         self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs are ordered by end time."""
+        """Return the ended jobs, ordered by end time."""
         return tuple(job for _, job in self._by_end().values())
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
@@ -82,7 +82,7 @@ class HistoryGateway:
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """Empty if an older version wrote the archive."""
+        """Return the environment of a job's process. It is empty if an older version wrote the archive."""
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
@@ -108,7 +108,7 @@ class HistoryGateway:
         raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not in the history")
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """Empty if an older version wrote the archive."""
+        """Return the last rescales of a job. There are none if an older version wrote the archive."""
         return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
@@ -127,7 +127,7 @@ class HistoryGateway:
             raise RestError(404, f"Job {job_id} not found: {gone}") from None
 
     def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
-        """The archives are ordered by end time. If a job has several archives, the last one counts."""
+        """Return the archives by job, ordered by end time. If a job has several archives, the last one counts."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:

@@ -87,7 +87,7 @@ class RestServer:
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder, datasets=datasets)
 
     def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
-        """`log_urls` are the URLs of the logs of ended jobs."""
+        """Start to serve requests about ended jobs. `log_urls` are the URLs of their logs."""
         self._answer(history, history.now_ms, no_work, None, log_urls)
 
     def _answer(

@@ -90,7 +90,7 @@ class SimulatedDiscovery:
         self._environment = environment
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """A position is the number of the first row without a split. Raises `OSError`."""
+        """Return the next splits. A position is the number of the first row without a split. Raises `OSError`."""
         self._environment.storage.look(f"{self._environment.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)

@@ -172,7 +172,7 @@ class SimulatedEngine(OperatorChain[Rows]):
             self._batches.release(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
-        """Each part of the channel state becomes a file."""
+        """Write the rows of batches, one file per part of the channel state."""
         handles: list[ExclusiveStateHandle] = []
         try:
             for part in command.parts:
@@ -373,7 +373,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Returns the published files."""
+        """Publish the output of a complete checkpoint. Returns the files."""
         due = self._committables.due(checkpoint_id)
         for file in due:
             self._environment.publish(file)

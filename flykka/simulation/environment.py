@@ -109,7 +109,7 @@ class Environment:
             self.storage.delete(self.path(path))
 
     def qualified(self, path: str) -> str:
-        """The address has a scheme, so it stays unchanged."""
+        """Return the address unchanged, because it has a scheme."""
         return path
 
     def exists(self, path: str) -> bool:
@@ -165,7 +165,7 @@ class SimulatedSegments:
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """Segments with even numbers are whole."""
+        """Return True for segments with even numbers."""
         return int(batch_id.rpartition("-")[2]) % 2 == 0
 
 

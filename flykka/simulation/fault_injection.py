@@ -225,7 +225,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """Another master replaces the killed one and recovers its job."""
+        """Kill a master. Another one replaces it and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)
@@ -353,7 +353,7 @@ class FaultPlan:
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
-        """The remaining faults of the last job are dropped."""
+        """Plan the faults of the next job. The remaining faults of the last job are dropped."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop().cancel()

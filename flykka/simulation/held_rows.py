@@ -59,7 +59,7 @@ class _Buffering:
             timers.register_processing_time_timer(timers.current_processing_time() + delay_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """A processing-time timer emits all rows, an event-time timer the rows that are due."""
+        """Emit the rows that are due, or all rows for a processing-time timer."""
         buffered = self._buffer.get()
         to_ms = timestamp - self._behaviour.delay_ms
         is_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
@@ -246,7 +246,7 @@ class SimulatedSide(SimulatedStateBackend[Row]):
         )
 
     def load(self, part: StatePart) -> Rows:
-        """Raises `FileNotFoundError`."""
+        """Return the rows of files that the join still needs. Raises `FileNotFoundError`."""
         rows, closed_to = super().load(part), part.bounds.closed_to_ms
         if closed_to is None or self._retained_ms is None:
             return rows

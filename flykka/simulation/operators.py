@@ -61,7 +61,7 @@ class Filter:
     passing_percent: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Drops rows that retain no source rows."""
+        """Filter the source rows, and drop rows that retain none."""
         filtered = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
         return tuple(row for row in filtered if row.parts)
 

@@ -47,7 +47,7 @@ _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
-    """The scenario depends only on the seed and the set of faults."""
+    """Draw the scenario of a seed. It depends only on the seed and the set of faults."""
     chance = Random(f"jobs {seed}")
     stage_ms = chance.choice((QUICK_MS, SLOW_MS))
     # Each of these decisions has its own random numbers, so that changes do not affect the other draws.
@@ -115,7 +115,7 @@ def _fault(chance: Random, kind: FaultKind) -> Fault:
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
-    """If the job follows another job, `mode` is that job's mode."""
+    """Draw the checkpoint settings of a job. If it follows another job, `mode` is that job's mode."""
     is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(

@@ -262,7 +262,7 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
 
 
 def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
-    """`count` returns how many edges replace an edge."""
+    """Update the number of left inputs of joins. `count` returns how many edges replace an edge."""
     behaviours = dict(topology.program.behaviours)
     for vertex in topology.vertices:
         uid = vertex.operators[0].ref.uid
@@ -338,7 +338,7 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
-    """The readers of the operator at index `place` then read its input."""
+    """Remove the operator at index `place`. Its readers then read its input."""
     removed = vertex.operators[place]
     before = removed.input_operator
     assert before is not None, "the first operator of a chain cannot be removed"

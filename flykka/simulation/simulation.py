@@ -80,7 +80,7 @@ def simulate(seed: int, settings: SimulationSettings | None = None) -> Simulatio
 
 
 def run(scenario: Scenario, settings: SimulationSettings | None = None) -> SimulationOutcome:
-    """Settings that only affect the draw are ignored."""
+    """Run a scenario. Settings that only affect the draw are ignored."""
     name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
         environment = Environment(name, storage, scenario.topology.program, scenario.stage_ms, scenario.local_recovery)
@@ -181,7 +181,7 @@ class _Simulation:
         return job
 
     def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
-        """Returns False if the job does not end."""
+        """Run until the job has ended. Returns False if it does not end."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
         while job_id not in self._received.results:
@@ -209,7 +209,7 @@ class _Simulation:
         return True
 
     def _pass_time(self) -> str | None:
-        """If no more progress is to be expected, return the reason."""
+        """Advance time. If no more progress is to be expected, return the reason."""
         settings, now = self._settings, self._system.clock.now_ms
         if now() > self._faults.last_ms + settings.patience_ms:
             return f"{settings.patience_ms // 1_000} s after the last fault"

@@ -51,7 +51,7 @@ class SimulatedStorage:
         self._may_fail(Operation.LOOK, path)
 
     def read(self, path: str) -> tuple[Any, ...]:
-        """Returns rows, or the states of keys. Raises `FileNotFoundError`."""
+        """Return the rows of a file, or the states of keys. Raises `FileNotFoundError`."""
         content = self.files.get(path)
         if not isinstance(content, tuple):
             raise FileNotFoundError(path)

@@ -75,7 +75,7 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """The messages that were held back arrive late, but in order."""
+        """End a partition. The messages that were held back arrive late, but in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)

@@ -169,7 +169,7 @@ def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
 
 
 def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
-    """The sources have few rows, because runs must be short."""
+    """Draw a job. Its sources have few rows, because runs must be short."""
     return _Drawing(chance, max_parallelism).draw()
 
 
@@ -225,7 +225,7 @@ class _Drawing:
         return outputs
 
     def _may_fire_late(self) -> bool:
-        """Windows may fire with checkpoints if the job has exactly one window."""
+        """Return whether windows may fire with checkpoints: the job must have exactly one window."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 

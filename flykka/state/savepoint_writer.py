@@ -184,7 +184,7 @@ def _create_folder(path: str) -> str:
 
 
 def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> CompletedCheckpoint:
-    """The operator state of these operators is kept."""
+    """Remove the keyed state of these operators. Their operator state is kept."""
 
     def kept(state: OperatorSubtaskState) -> OperatorSubtaskState:
         if state.operator_id not in replaced or state.key_groups is None:

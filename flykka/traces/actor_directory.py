@@ -125,7 +125,7 @@ class ActorDirectory:
             self._enter(facts.get("attempt"), path, _last_part(path))
 
     def attempt_at(self, path: str) -> Attempt | None:
-        """A bridge belongs to the attempt of its parent task."""
+        """Return the attempt of a task, or of the parent task of a bridge."""
         attempt = self._at.get(path.removesuffix("/bridge"))
         return None if attempt is None else self.attempts[attempt]
 

@@ -60,7 +60,7 @@ class SequenceDiagram:
         self._text = text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The page's script runs in a sandbox."""
+        """Return the display for IPython. The page's script runs in a sandbox."""
         frame = element(
             "iframe",
             srcdoc=self.html,
@@ -92,7 +92,7 @@ def _data(diagram: Diagram) -> dict[str, Any]:
 
 
 def _row(line: Line, begin_ms: int, actors: dict[str, int], types: dict[str, int]) -> Sequence[Any]:
-    """The head of `model.js` describes the format."""
+    """Return a row in the format that the head of `model.js` describes."""
     if isinstance(line, Collapsed):
         among = [actors[path] for path in line.actors]
         ms = line.now_ms - begin_ms

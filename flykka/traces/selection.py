@@ -59,17 +59,17 @@ class CountingIterator:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """`/user/` may be omitted."""
+    """Return whether an actor has this path. `/user/` may be omitted."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
 def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
-    """A name that is not in `KINDS` is a pattern of a message's class or tag."""
+    """Return the patterns for names of `KINDS`. Any other name is a pattern of a message's class or tag."""
     return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 
 def has_type(record: Record, pattern: str) -> bool:
-    """The pattern matches the class or the tag of a message."""
+    """Return whether the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

@@ -83,7 +83,7 @@ class Story:
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
-        """With `everything`, each step is one line, including hops."""
+        """Return the lines of the story. With `everything`, each step is one line, including hops."""
         if everything:
             return [Line(phase=step.phase, steps=(step,), text=_sentence(step)) for step in self.steps]
         steps = [step for step in self.steps if not step.hop]
@@ -200,7 +200,7 @@ def _sentence(step: StoryStep) -> str:
 
 
 def _by_phase(steps: Sequence[StoryStep]) -> Iterator[Line]:
-    """Similar steps are collapsed within each phase."""
+    """Yield the phases in the order of their first steps. Similar steps are collapsed within each phase."""
     phases: dict[str, dict[str, list[StoryStep]]] = {}
     for step in steps:
         kinds = phases.setdefault(step.phase, {})

@@ -58,7 +58,7 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """The text is empty for 0."""
+    """Format the number of rows that a vertex read again after a restart, or return "" for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 

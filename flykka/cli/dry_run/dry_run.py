@@ -60,7 +60,7 @@ class DryRun(Launch):
 
 
 def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, JobGraph] | int:
-    """Without a job, print the reason and return the exit code."""
+    """Return the plan and graph of the app's first job. Without a job, print the reason and return the exit code."""
     with ExitStack() as last_first:
         last_first.enter_context(launched(launch))
         last_first.callback(launch.close)

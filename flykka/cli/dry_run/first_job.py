@@ -78,7 +78,7 @@ class PlanCache:
 
 
 def _key(app: App, options: LaunchOptions) -> str:
-    """Options for restoring state are not part of the key."""
+    """Return a digest of the inputs that are known before the app runs, except options for restoring state."""
     inputs = (
         (os.path.abspath(app.path), *app.arguments),
         sorted((name, repr(value)) for name, value in options.all_values().items()),
@@ -97,7 +97,7 @@ def _installed() -> list[str]:
 
 
 def _flykka() -> list[tuple[str, int, int]]:
-    """A change of flykka's sources does not change its version, so its files are compared."""
+    """Return the files of flykka, because a change of its sources does not change its version."""
     root = Path(flykka.__file__).parent
     files = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
     stats = ((str(file), file.stat()) for file in files if file.suffix == ".py")

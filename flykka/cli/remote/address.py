@@ -67,7 +67,7 @@ def ask_for_code(
 
 
 def ask_servers(command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str]) -> int:
-    """Without a specified server, all running servers get the request. Returns the worst exit code."""
+    """Send a request to the specified server, or to all running servers. Returns the worst exit code."""
     running = running_jobs()
     addresses = sorted({job.address for job in running if job.address is not None})
     if arguments.address is not None:

@@ -84,7 +84,7 @@ class App:
 
 
 def app_of(options: argparse.Namespace) -> App:
-    """If the app cannot run at all, exit with a usage error."""
+    """Return the app of a command line. If the app cannot run at all, exit with a usage error."""
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
@@ -92,7 +92,7 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """The messages of flykka's errors explain what to do."""
+    """Return whether this is an error of flykka, whose message explains what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 

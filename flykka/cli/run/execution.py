@@ -63,7 +63,7 @@ class AppRun(Launch):
         """True if another run would have nothing to continue."""
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
-        """Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
+        """Override settings. Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
         if self.interrupts.request is not StopRequest.NONE:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or settings.start.mode is not StartMode.AUTO
@@ -99,7 +99,7 @@ class AppRun(Launch):
         self.interrupts.apply_to(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """The environment is closed after this call, so it waits for the jobs that the app did not wait for."""
+        """Wait for the jobs that the app did not wait for, before the environment is closed."""
         for client in self.running():
             self._end_of(client)
 
@@ -251,7 +251,7 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
 
 
 def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
-    """If `verbose`, the stack trace comes first."""
+    """Return the text of an error, after its stack trace if `verbose`."""
     there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 

@@ -46,7 +46,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """The text of a SQL error includes the position in the file."""
+        """Add the position in the file to a SQL error."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)

@@ -84,7 +84,7 @@ class FileSystemBackend:
         return unpacked(str(self._root / path), data) if is_packed(data) else data
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Hidden files are skipped, because they are incomplete values."""
+        """Skip hidden files, because they are incomplete values."""
         try:
             return tuple(sorted(name for name in os.listdir(self._root / path) if not name.startswith(".")))
         except (FileNotFoundError, NotADirectoryError):
@@ -93,7 +93,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """The lock excludes other processes between comparing and setting."""
+        """Compare and set. The lock excludes other processes."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():
@@ -119,7 +119,7 @@ class FileSystemBackend:
         raise LeadershipLostError(f"{self.name}: {why}")
 
     def _write_value(self, file: Path, data: bytes | None) -> Path:
-        """Returns the folder whose entries have changed. If this method raises, nothing has changed."""
+        """Write or remove a value. Returns the folder whose entries have changed. A failure changes nothing."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
@@ -148,7 +148,7 @@ class FileSystemBackend:
         return folder
 
     def _try(self) -> bool:
-        """Returns True if waiting has ended."""
+        """Try to acquire the lock. Returns True if waiting has ended."""
         assert self._holder is not None
         try:
             descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))

@@ -60,7 +60,7 @@ class ZooKeeperSettings:
             raise ValueError("with acl 'creator' the nodes belong to a user: give username and password_file")
 
     def password(self) -> str:
-        """Raises `OSError` if the file cannot be read."""
+        """Read the password file. Raises `OSError` if the file cannot be read."""
         if self.password_file is None:
             return ""
         password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")

@@ -38,7 +38,7 @@ class StoreContents:
 
 
 def store_contents(services: HighAvailabilityServices) -> StoreContents:
-    """Leadership is not needed. Raises `StoreUnavailableError`."""
+    """Read the contents of a store. Leadership is not needed. Raises `StoreUnavailableError`."""
     store = services.store(_NO_SESSION)
     jobs_by_id = {job.job_graph.job_id: job for job in store.jobs()}
     ended = {end.job_id: end for end in store.results()}
@@ -94,7 +94,7 @@ class _Contender:
         self.answers.put(session)
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Later writes raise `LeadershipLostError`."""
+        """Do nothing, because later writes raise `LeadershipLostError`."""
 
     def failed(self, error: BaseException) -> None:
         self.answers.put(error)

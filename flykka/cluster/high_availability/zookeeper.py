@@ -93,7 +93,7 @@ class ZooKeeperBackend:
         return differs
 
     def close(self) -> None:
-        """The end of the session releases the latch at once."""
+        """End the session, which releases the latch at once."""
         self._latch.close()
         self._client.close()
 

@@ -129,7 +129,7 @@ class ZooKeeperClient:
             return self._disconnected_since is None and not self.is_closed
 
     def close(self) -> None:
-        """The end of the session frees its latch at once."""
+        """End the session at once, which frees its latch."""
         with self.changed:
             self.is_closed = True
             self.changed.notify_all()
@@ -246,7 +246,7 @@ class ZooKeeperClient:
                 pass
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """The call must be harmless if repeated, because it is repeated after connection losses."""
+        """Make a call that is harmless if repeated, and repeat it after connection losses."""
         end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
         while True:
             try:
@@ -284,7 +284,7 @@ class ZooKeeperClient:
 
 
 def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
-    """Raises `StoreUnavailableError`."""
+    """Return kazoo's options for logging in a user, if any. Raises `StoreUnavailableError`."""
     if settings.username is None:
         return None
     if find_spec("puresasl") is None:

@@ -235,7 +235,7 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
 
 
 def diagnosis(parts: JobDiagnosis) -> Json:
-    """A fact without a label continues the previous fact."""
+    """Format a diagnosis. A fact without a label continues the previous fact."""
     return {
         "answer": parts.answer,
         "facts": [list(fact) for fact in parts.facts],

@@ -92,7 +92,7 @@ class Recording:
         return cached.story if is_same or self._clock() - cached.made_at < STORY_SECONDS else None
 
     def story(self, job_id: JobId, checkpoint_id: int) -> Json:
-        """Raises `RestError` if the checkpoint is no longer recorded."""
+        """Create the story of a checkpoint. Raises `RestError` if it is no longer recorded."""
         content, made_at = self.held(), self._clock()
         story = self._story(job_id, checkpoint_id).to_json()
         with self._lock:

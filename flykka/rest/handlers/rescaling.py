@@ -152,7 +152,7 @@ def rescales_summary(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescale_details(rescale: Rescale) -> Json:
-    """The states contain no exceptions, which are in the job's exception history."""
+    """Format a rescale. Its states contain no exceptions, which are in the job's exception history."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,
@@ -197,7 +197,7 @@ def _vertex(vertex: VertexRescale) -> Json:
 
 
 def _slots(name: str, vertices: list[VertexRescale]) -> Json:
-    """A slot sharing group has as many slots as its widest vertex has subtasks."""
+    """Format a slot sharing group. It has as many slots as its widest vertex has subtasks."""
     before = [vertex.pre_parallelism for vertex in vertices if vertex.pre_parallelism is not None]
     after = [vertex.post_parallelism for vertex in vertices if vertex.post_parallelism is not None]
     return {

@@ -100,7 +100,7 @@ class FlameGraphs:
         subtask: int | None,
         now_ms: Callable[[], int],
     ) -> Json:
-        """Sampling is started if there is no graph, or if the last one is old."""
+        """Return the last graph of a vertex or of one subtask. Starts sampling if there is none or it is old."""
         key = job_id, vertex_id
         with self._lock:
             self._store_finished()
@@ -180,7 +180,7 @@ class _FrameNode:
         self.children: dict[str, _FrameNode] = {}
 
     def to_json(self, name: str) -> Json:
-        """The depth is limited to a hundred frames."""
+        """Convert the node and its children, to a depth of a hundred frames."""
         below = [child.to_json(place) for place, child in self.children.items()]
         return {"name": name, "value": self.value, "children": below}
 

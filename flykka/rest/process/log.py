@@ -56,7 +56,7 @@ class ProcessLog(logging.Handler):
             return b"".join(self._lines).decode(errors="replace")
 
     def files(self) -> dict[str, Path]:
-        """The names are unique."""
+        """Return the log files of all logging handlers, by unique names."""
         files: dict[str, Path] = {}
         for path in dict.fromkeys(_log_files()):
             name = path.name if path.name not in {LOG_NAME, *files} else f"{len(files)}-{path.name}"
@@ -64,7 +64,7 @@ class ProcessLog(logging.Handler):
         return files
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """The name, the size in bytes and the modification time in ms of each available log."""
+        """Return the name, the size in bytes and the modification time in ms of each available log."""
         with self._at_rest():
             in_memory = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())

@@ -49,7 +49,7 @@ def sample_threads() -> list[ThreadSample]:
 
 
 def thread_dump(threads: Collection[ThreadSample]) -> Json:
-    """Each thread is a text like Java's."""
+    """Format the threads as in Flink. Each is a text like Java's."""
     return {
         "threadInfos": [{"threadName": each.name, "stringifiedThreadInfo": _text(each)} for each in threads],
     }

@@ -36,7 +36,7 @@ def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Jso
 
 
 def job_configuration(graph: JobGraph) -> list[Json]:
-    """Addresses contain no credentials."""
+    """Format the settings of a job that are set. Addresses contain no credentials."""
     cancellation = graph.task_cancellation
     return _settings_list(
         {
@@ -57,7 +57,7 @@ def job_configuration(graph: JobGraph) -> list[Json]:
 
 
 def environment(of_process: ProcessEnvironment) -> Json:
-    """The Python interpreter takes the place of Flink's JVM. There is no class path."""
+    """Format the Python interpreter in place of Flink's JVM. There is no class path."""
     return {"jvm": {"version": of_process.version, "arch": of_process.arch, "options": []}, "classpath": []}
 
 

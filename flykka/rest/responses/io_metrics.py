@@ -15,7 +15,7 @@ _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9
 
 
 def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
-    """Bytes are not counted, because rows are in Spark."""
+    """Sum the metrics of attempts. Bytes are not counted, because rows are in Spark."""
     rows_in = rows_out = back_pressured = idle = busy = 0
     for each in metrics:
         rows_in += each.rows_in
@@ -51,7 +51,7 @@ def _summaries(several: Sequence[Json]) -> Json:
 
 
 def summary_of(values: Sequence[int]) -> Json:
-    """The values are 0 if there are none to summarize."""
+    """Compute minimum, maximum, average, sum and percentiles. They are 0 if there are no values."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
     return {
@@ -67,7 +67,7 @@ def summary_of(values: Sequence[int]) -> Json:
 
 
 def summary_over(values: Sequence[int]) -> Json:
-    """The format is Flink's StatsSummaryDto."""
+    """Compute minimum, maximum, average and percentiles of values (Flink's StatsSummaryDto)."""
     ordered = sorted(values)
     extremes: Json = {
         "min": ordered[0] if ordered else 0,
@@ -80,7 +80,7 @@ def summary_over(values: Sequence[int]) -> Json:
 
 
 def percentile(ordered: Sequence[int], percent: float) -> int:
-    """The percentile is computed by nearest rank."""
+    """Return a percentile of ordered values, by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
 
 
@@ -117,7 +117,7 @@ def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
-    """Skipped states have 0."""
+    """Return the time spent in each state. Skipped states have 0."""
     stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
     spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
     for number, stamp in enumerate(stamps):

@@ -33,7 +33,7 @@ _MESSAGE_CHARACTERS = 1_000
 
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
-    """The newest job comes first. For jobs of a history, the directory of the archives is included."""
+    """Format all jobs, newest first. For jobs of a history, the directory of the archives is included."""
     return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 
@@ -87,7 +87,7 @@ def job_event(
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """An edge that loses rows in a failure is marked."""
+    """Format the partitioning of an edge. An edge that loses rows in a failure is marked."""
     is_approximate = edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
     return f"{'APPROXIMATE ' if is_approximate else ''}{edge.ship_strategy.value}"
 
@@ -175,7 +175,7 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
 
 
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
-    """The newest attempts are included, ordered by start time."""
+    """Format the newest attempts of a vertex, ordered by start time."""
     events = [
         each
         for subtask in subtasks
@@ -192,7 +192,7 @@ def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Js
 
 
 def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
-    """Returns None if the first state of the attempt is not known yet."""
+    """Format an attempt. Returns None if its first state is not known yet."""
     if not attempt.timestamps:
         return None
     started, ended = min(stamp.at_ms for stamp in attempt.timestamps), terminal_ms(attempt)
@@ -216,7 +216,7 @@ def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork 
 
 
 def attempt_work(work: AttemptWork, now_ms: int) -> Json:
-    """The newest work comes first. Times are in ms, null if the work has not ended or moves no rows."""
+    """Format the work of an attempt, newest first. Times are in ms, null if the work has not ended or moves no rows."""
     return {
         "attempt": work.attempt,
         "sparkUi": work.spark_ui,

@@ -51,7 +51,7 @@ def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
 
 
 def job_in_list(job: JobOverview) -> Json:
-    """The tasks in the list are the subtasks of a job."""
+    """Format a job for a list. Its tasks are its subtasks."""
     counts = by_state(job.subtask_counts)
     return {
         "jid": job.job_id,
@@ -120,7 +120,7 @@ def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[Subtas
 
 
 def job_config(graph: JobGraph) -> Json:
-    """User parameters are left out, because they may contain secrets."""
+    """Format the configuration of a job, without user parameters, which may contain secrets."""
     return {
         "jid": graph.job_id,
         "name": graph.name,
@@ -161,7 +161,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """The operators are in topological order. None is pending, because all belong to a vertex."""
+    """Format the operators in topological order. None is pending, because all belong to a vertex."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -232,7 +232,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """The status of the application is RUNNING, because it responds."""
+    """Format the application with its number of jobs per status. Its status is RUNNING, because it responds."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,
@@ -254,7 +254,7 @@ def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms
 
 
 def application_exceptions(failures: Iterable[tuple[JobId, RootExceptionHistoryEntry]]) -> Json:
-    """The newest failure comes first."""
+    """Format the failures of all jobs, newest first."""
     newest = sorted(failures, key=lambda each: each[1].root.timestamp_ms, reverse=True)
     return {"exceptionHistory": {"entries": [_failure(job_id, entry) for job_id, entry in newest]}}
 
@@ -278,7 +278,7 @@ def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
 
 
 def plan(graph: JobGraph) -> Json:
-    """Consumers come before their inputs, as in Flink."""
+    """Format the plan. Consumers come before their inputs, as in Flink."""
     return _graph(graph, [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)])
 
 

@@ -58,7 +58,7 @@ def aggregated(of_each: Sequence[Mapping[str, float]], names: str | None, functi
 
 
 def chosen(functions: str | None) -> list[str]:
-    """All functions are the default. Raises `RestError` if a function is unknown."""
+    """Return the requested aggregate functions, by default all. Raises `RestError` if one is unknown."""
     names = list(_AGGREGATES) if functions is None else functions.split(",")
     if unknown := [name for name in names if name not in _AGGREGATES]:
         raise RestError(400, f"there is no aggregate {unknown[0]!r}; there are {', '.join(_AGGREGATES)}")
@@ -130,7 +130,7 @@ def _measured(subtask: SubtaskDetails) -> dict[str, float]:
 
 
 def _user_metrics(subtask: SubtaskDetails) -> dict[str, float]:
-    """The names are `<operator>.<metric>`. A histogram has one value per statistic."""
+    """Return user metrics by `<operator>.<metric>`. A histogram has one value per statistic."""
     metrics: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
         values = numbers(values_of_metric(metric))

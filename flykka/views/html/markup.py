@@ -45,12 +45,12 @@ def element(tag: str, *content: str, **attributes: object) -> Html:
 
 
 def fragment(*content: str) -> Html:
-    """Text is escaped."""
+    """Concatenate pieces of content. Text is escaped."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in content))
 
 
 def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
-    """By default the dot has the colour of the text itself."""
+    """Create a text after a dot in the colour of `status`, or of the text itself by default."""
     colour = colour or _STATUS_COLOURS.get(text if status is None else status, GREY)
     return fragment(element("span", class_="dot", style=f"background: {colour}"), text)
 
@@ -87,12 +87,12 @@ def note(text: str) -> Html:
 
 
 def lines(text: str, *, bad: bool = False) -> Html:
-    """The lines have a bar at their side, which is red if `bad`."""
+    """Create preformatted lines with a bar at their side, which is red if `bad`."""
     return element("div", text, class_="lines bad" if bad else "lines")
 
 
 def display(*parts: str, kind: str = "") -> str:
-    """`kind` is an additional class."""
+    """Wrap markup for display inside another page, with its stylesheet. `kind` is an additional class."""
     style = Html(asset("flykka.views.html", "display.css"))
     return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
 

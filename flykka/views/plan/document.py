@@ -10,7 +10,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramPlan
 
 
 def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
-    """`jid`, `name` and `nodes` have the format of Flink's web interface."""
+    """Return the plan as JSON. `jid`, `name` and `nodes` have the format of Flink's web interface."""
     return {
         **json_plan(job_graph),
         "stream_graph": {"nodes": _operators(plan.stream)},
@@ -37,7 +37,7 @@ def _slot(slot: PlanSlot) -> dict[str, Any]:
 
 
 def _operators(graph: PlanGraph) -> list[dict[str, Any]]:
-    """The format is that of Flink's JSONGenerator for stream graphs."""
+    """Return the nodes in the format of Flink's JSONGenerator for stream graphs."""
     return [
         {
             "id": node.key,

@@ -137,7 +137,7 @@ def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
 
 
 def _label(edge: PlanEdge, target: _Box) -> Html:
-    """The label is before the edge's target, because edges that leave one box overlap at first."""
+    """Place the label before the edge's target, because edges that leave one box overlap at first."""
     x, y = target.left - _ACROSS // 2, target.middle - 7
     return element("text", edge.label, x=x, y=y, text_anchor="middle")
 
@@ -175,7 +175,7 @@ class Layers:
 
 
 def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layers:
-    """The graph is in topological order. The order within layers avoids crossing edges."""
+    """Return the layers of a graph in topological order. The order within layers avoids crossing edges."""
     depth: dict[str, int] = {}
     for node in nodes:
         depth[node] = max((depth[source] + 1 for source, target in edges if target == node), default=0)

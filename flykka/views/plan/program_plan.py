@@ -114,7 +114,7 @@ class ProgramPlan(Value):
 
 
 def program_plan(stream_graph: StreamGraph, job_graph: JobGraph, budget: str = "") -> ProgramPlan:
-    """`budget` describes the resources of a TaskManager."""
+    """Create the plan of a program from its graphs. `budget` describes the resources of a TaskManager."""
     return ProgramPlan(
         name=job_graph.name,
         stream=_stream(stream_graph, job_graph),
@@ -185,7 +185,7 @@ _MARKS = {ResultPartitionType.BLOCKING: "blocking ", ResultPartitionType.PIPELIN
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """Shows also whether the exchange is blocking or may lose rows in a failure."""
+    """Format the ship strategy, and whether the exchange is blocking or may lose rows in a failure."""
     return f"{_MARKS.get(edge.result_partition_type, '')}{edge.ship_strategy.lower()}"
 
 

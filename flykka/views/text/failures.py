@@ -26,7 +26,7 @@ def labels(entry: RootExceptionHistoryEntry) -> str:
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """Empty for a failure of the whole job."""
+    """Format the failed task and its TaskManager, or return "" for a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""

@@ -38,7 +38,7 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """The text is empty for 0."""
+    """Format the number of files that wait to be read, or return "" for 0."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 

@@ -33,7 +33,7 @@ class TurnRow:
 
 
 def row_of(record: Record, began_ms: int) -> TurnRow:
-    """Times count from `began_ms`."""
+    """Return the table row of a record. Times count from `began_ms`."""
     failure = message = came = style = ""
     match record:
         case Turn():
