@@ -363,7 +363,7 @@ class _UnavailableError(Exception):
 
 
 class _RefusedError(Exception):
-    pass
+    """The server refused the request, or the operation failed."""
 
 
 @contextmanager

@@ -50,7 +50,7 @@ Attribute = str | int | bool
 
 
 class OtlpError(Exception):
-    pass
+    """A receiver did not accept an export."""
 
 
 class OpenTelemetryReporter:

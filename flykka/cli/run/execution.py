@@ -39,7 +39,7 @@ class Continue(Protocol):
 
 
 class NoMoreJobsError(KeyboardInterrupt):
-    pass
+    """The app executes another job after a request to stop."""
 
 
 class AppRun(Launch):
