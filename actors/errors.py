@@ -1,23 +1,4 @@
-"""The errors of jobs, each with the party at fault. Actors and their state machines share these errors.
-
-JobRuntimeError ├── GraphError                      the program: the requested dataflow cannot be built ├──
-UnboundOperatorError            the application: a job graph does not fit its code ├── UnknownBatchError
-the reader: a batch was released, or belongs to another process ├── RestoreError │   ├── RescaleNotSupportedError    the
-job: an operator runs at another parallelism than its state allows │   ├── StateWithoutOperatorError   the job: an
-operator that has state in the checkpoint is missing │   └── UnreadableStateError        the checkpoint: an operator's
-state is damaged, or of another type ├── CheckpointStorageError │   ├── CheckpointFileNotFoundError the address: there
-is no such file │   ├── CheckpointFormatError       the file: not written by flykka, truncated, or altered │   ├──
-CheckpointStateMissingError the folder: state that the metadata refers to is missing or incomplete │   ├──
-CheckpointVersionError      the reader: the file was written by a newer flykka │   └── CheckpointDirectoryError    the
-directory: it cannot be written ├── JobOwnershipError                the folder: its ownership record cannot be used │
-├── OwnedByAnotherError         the start: another process runs the job; the text names it │   └── OwnershipLostError
-the owner: it was paused and replaced ├── HighAvailabilityError │   ├── LeadershipLostError         the caller: another
-process leads, or coordinates the job; nothing was changed │   └── StoreUnavailableError       the store: it cannot be
-reached, read or written ├── MasterHookError                 the user's hook: it raised, or its name or its state cannot
-be stored ├── NetworkBufferError │   ├── NetworkBuffersExhaustedError     the cluster: a task needs more network buffers
-than its TaskManager has left │   └── BufferPoolDestroyedError         the caller: the buffer pool has been destroyed
-└── IllegalTransitionError          the caller: a job or an attempt cannot make this state transition
-"""
+"""The errors of jobs, which the actors and their state machines share."""
 
 from __future__ import annotations
 
@@ -28,8 +9,6 @@ from flykka.messages.wire.failure import SerializedThrowable, suppresses_restart
 
 
 class JobRuntimeError(Exception):
-    """Base class of the errors that the actors of a job and their state machines report."""
-
     suppress_restarts: ClassVar[bool] = False
     """True if the next attempt would fail in the same way, so that the job fails whatever its restart strategy."""
 
@@ -48,7 +27,7 @@ def serialize_error(error: Exception) -> SerializedThrowable:
 
 
 class GraphError(JobRuntimeError):
-    """The dataflow cannot be built. The message names the uid at fault."""
+    """The program requests a dataflow that cannot be built. The message names the uid at fault."""
 
 
 class UnboundOperatorError(JobRuntimeError):
@@ -66,11 +45,11 @@ class RestoreError(JobRuntimeError):
 
 
 class RescaleNotSupportedError(RestoreError):
-    """State cannot be redistributed to another number of subtasks or key groups."""
+    """State cannot be redistributed to another parallelism or number of key groups."""
 
 
 class UnreadableStateError(RestoreError):
-    """The state of an operator in a checkpoint is damaged, or belongs to another operator. The message names both."""
+    """The state of an operator in a checkpoint is damaged, or of another type. The message names both."""
 
 
 class StateWithoutOperatorError(RestoreError):
@@ -89,7 +68,7 @@ class CheckpointStorageError(JobRuntimeError):
 
 
 class CheckpointFileNotFoundError(CheckpointStorageError):
-    """There is no such file."""
+    pass
 
 
 class CheckpointFormatError(CheckpointStorageError):
@@ -105,7 +84,7 @@ class CheckpointStateMissingError(CheckpointStorageError):
 
 
 class CheckpointVersionError(CheckpointStorageError):
-    """The file has a format that this version does not know yet."""
+    """A newer version of flykka wrote the file."""
 
     suppress_restarts = True
 
@@ -123,25 +102,27 @@ class OwnedByAnotherError(JobOwnershipError):
 
 
 class OwnershipLostError(JobOwnershipError):
-    """Another process has taken over the folder. The message names it. A restart cannot repair this."""
+    """Another process has taken over the folder while this process was paused. The message names it. A restart does not
+    help.
+    """
 
     suppress_restarts = True
 
 
 class HighAvailabilityError(JobRuntimeError):
-    """Values that must outlive the driver cannot be stored, or not by this process."""
+    """Values that must outlive the driver cannot be stored, or this process may not store them."""
 
 
 class LeadershipLostError(HighAvailabilityError):
-    """The calling process no longer leads. The message names the operation that failed."""
+    """The calling process no longer leads, or another process coordinates the job. Nothing was changed."""
 
 
 class StoreUnavailableError(HighAvailabilityError):
-    """The high-availability store cannot be used. The message names it and suggests a remedy."""
+    """The high-availability store cannot be reached, read or written. The message names it and suggests a remedy."""
 
 
 class MasterHookError(JobRuntimeError):
-    """A master hook of the user failed. The message names it."""
+    """A master hook of the user raised, or its name or state cannot be stored. The message names it."""
 
 
 class FailureEnricherError(JobRuntimeError):
@@ -149,7 +130,7 @@ class FailureEnricherError(JobRuntimeError):
 
 
 class NetworkBufferError(JobRuntimeError):
-    """A network buffer cannot be obtained."""
+    pass
 
 
 class NetworkBuffersExhaustedError(NetworkBufferError):
@@ -171,4 +152,4 @@ class BufferPoolDestroyedError(NetworkBufferError):
 
 
 class IllegalTransitionError(JobRuntimeError):
-    """The state table does not have this transition."""
+    """A job or an execution attempt cannot make this state transition."""

@@ -49,7 +49,9 @@ class FailureEnricher(ABC):
 
     @abstractmethod
     def get_output_keys(self) -> Set[str]:
-        """Return the keys of all labels that this enricher may assign: constant, and unique among enrichers."""
+        """Return the keys of all labels that this enricher may assign. The keys are constant and unique among
+        enrichers.
+        """
 
     @abstractmethod
     def process_failure(self, cause: SerializedThrowable, context: FailureContext) -> Mapping[str, str]:
@@ -60,8 +62,6 @@ class FailureEnricher(ABC):
 
 
 class FailureEnrichers:
-    """The enrichers of one environment, in the order in which they were added."""
-
     def __init__(self) -> None:
         self._keys: dict[FailureEnricher, frozenset[str]] = {}
 
@@ -72,7 +72,7 @@ class FailureEnrichers:
         """Add an enricher, given as an object or as the name of an entry point.
 
         Raises:
-            FailureEnricherError: not an enricher, no keys, or another enricher's key. The message names it.
+            FailureEnricherError: the object is no enricher, has no keys, or uses a key of another enricher.
         """
         instance = _installed(enricher) if isinstance(enricher, str) else enricher
         if not isinstance(instance, FailureEnricher):
@@ -128,7 +128,6 @@ def _allowed(
 
 
 def _installed(name: str) -> object:
-    """Load the enricher that an installed package registers under this name."""
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in entries:
         names = ", ".join(sorted(entries)) or "none"

@@ -20,7 +20,9 @@ _EXCUSED = (
 
 
 class HeartbeatManager:
-    """Monitors the peers of one actor, in its turns. `request` sends a heartbeat request, if the actor sends any."""
+    """Monitors the peers of one actor, in its turns. `request` sends a heartbeat request to a target, if requests are
+    used.
+    """
 
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context
@@ -33,11 +35,13 @@ class HeartbeatManager:
         self._context.timers.start_fixed_delay("heartbeat", interval_ms, HeartbeatDue())
 
     def ticks_begin(self, interval_ms: int) -> None:
-        """Expect `HeartbeatDue` once per interval, sent by the timer of another manager."""
+        """Expect `HeartbeatDue` once per interval from the timer of another manager."""
         self._monitor.begin_ticks(interval_ms, self._context.now())
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
-        """Monitor the target. A target that is not asked is expected to send requests, or to register."""
+        """Monitor the target. If `is_asked` is False, no requests are sent to it: it must send heartbeats or register
+        on its own.
+        """
         self._perform(self._monitor.monitor(target, timeout_ms, self._context.now(), is_asked=is_asked))
 
     def unmonitor(self, target: str) -> None:
@@ -47,7 +51,6 @@ class HeartbeatManager:
         self._monitor.heartbeat_received(target, self._context.now())
 
     def on_heartbeat_due(self) -> list[heartbeat.TargetTimedOut]:
-        """Request heartbeats, and return the targets that timed out, which are no longer monitored."""
         return self._perform(self._monitor.tick(self._context.now()))
 
     def _perform(self, effects: list[heartbeat.HeartbeatEffect]) -> list[heartbeat.TargetTimedOut]:

@@ -16,21 +16,19 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 
 RETRY_MS = 200
-"""The milliseconds between two attempts to find a ResourceManager."""
+"""Milliseconds between two attempts to find a ResourceManager."""
 
 
 class ResourceManagerConnection:
     """Used in the turns of one actor only, which forwards its `RegistrationDue` messages."""
 
     def __init__(self, context: ActorContext, resource_manager: Ref, introduce: Callable[[], Message]) -> None:
-        """`introduce` creates the registration message."""
         self._context = context
         self._candidate = resource_manager
         self._introduce = introduce
         self._registered_at: Gateway | None = None
 
     def is_to(self, ref: Ref | None) -> bool:
-        """Return whether `ref` is the ResourceManager that has acknowledged the registration."""
         return self._registered_at is not None and self._registered_at.ref == ref
 
     def is_with(self, ref: Ref | None) -> bool:
@@ -45,7 +43,6 @@ class ResourceManagerConnection:
         return not self.is_to(leader)
 
     def seek(self) -> None:
-        """Register at the current leader. Messages of the former leader are rejected."""
         if self._registered_at is not None:
             self._context.unwatch(self._registered_at.ref)
             self._context.revoke_session(self._registered_at.leader_session_id)
@@ -72,10 +69,7 @@ class ResourceManagerConnection:
         return True
 
     def tell(self, message: Message) -> None:
-        """Send a message under the session of the registration, or drop it if there is none.
-
-        Nothing is lost, because the next registration reports the slots, or repeats the requests.
-        """
+        """Drop the message if there is no session. The next registration reports the slots, or repeats the requests."""
         if self._registered_at is not None:
             self._registered_at.tell(message)
 

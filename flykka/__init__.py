@@ -49,6 +49,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *modules_of(__name__)})
 
 
-# Objects of all packages have displays, and this module is imported before any of them.
+# All packages have objects with displays, and this module is imported before any of these packages.
 if "IPython" in sys.modules:
     import_module(f"{__name__}.notebook.displays").register_displays()

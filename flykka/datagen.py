@@ -1,4 +1,4 @@
-"""Predefined fields for `DataGenSource`; each computes a column from the row number, the seed and the column's name."""
+"""Predefined fields for `DataGenSource`. Each computes a column from the row number, the seed and the column's name."""
 
 from __future__ import annotations
 

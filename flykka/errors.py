@@ -43,8 +43,7 @@ class FlykkaError(Exception):
     """The base class of the errors that the API raises."""
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        # IPython calls this method, which shows the text line by line, as in a traceback, and not as a string
-        # literal.
+        # IPython calls this method. The text is shown line by line, as in a traceback, and not as a string literal.
         printer.text(f"{type(self).__name__}: {self}")
 
 
@@ -109,22 +108,22 @@ class JobSubmissionError(FlykkaError):
 
 
 class DuplicateJobSubmissionError(JobSubmissionError):
-    """The job has run before, or is running, and would publish rows twice; nothing was written.
+    """The job has run before, or is running, and would publish rows twice. Nothing was written.
 
     The error describes the earlier run and lists the possible commands (Flink's DuplicateJobSubmissionException).
     """
 
 
 class JobCancellationError(FlykkaError):
-    """The JobManager does not know the job, or the job cannot be cancelled any more."""
+    """The JobManager does not know the job, or the job can no longer be cancelled."""
 
 
 class JobStoppingError(FlykkaError):
-    """The job was not stopped: it was not running, or its last checkpoint failed and it keeps running."""
+    """The job was not stopped: it was not running, or it keeps running because its last checkpoint failed."""
 
 
 class SavepointError(FlykkaError):
-    """No savepoint was taken, and its files were deleted; the error gives the reason.
+    """No savepoint was taken, and its files were deleted. The error gives the reason.
 
     The job keeps running. A failed write of a task counts as a failed checkpoint, of which a limited number is
     tolerated.
@@ -132,7 +131,7 @@ class SavepointError(FlykkaError):
 
 
 class CheckpointError(FlykkaError):
-    """A checkpoint was not taken, or does not exist, or does not fit the job that should continue from it."""
+    """A checkpoint was not taken, does not exist, or does not fit the job that should continue from it."""
 
 
 class CheckpointNotFoundError(CheckpointError):
@@ -140,7 +139,7 @@ class CheckpointNotFoundError(CheckpointError):
 
 
 class RescaleError(FlykkaError):
-    """The job cannot run within these bounds of parallelism, or has ended; the error names the vertex."""
+    """The job cannot run within these bounds of parallelism, or has ended. The error names the vertex."""
 
 
 class AccumulatorError(FlykkaError, LookupError):
@@ -148,22 +147,21 @@ class AccumulatorError(FlykkaError, LookupError):
 
 
 class TraceSelectionError(FlykkaError, LookupError):
-    """A query for a trace matches nothing, or more than can be shown; the error suggests another query."""
+    """A query for a trace matches nothing, or more than can be shown. The error suggests another query."""
 
 
 class FlightRecordError(FlykkaError):
-    """The flight record could not be written; the error names the file."""
+    """The flight record could not be written. The error names the file."""
 
 
 class JobExecutionError(FlykkaError):
     """The job ended without being FINISHED. `cause` is the failure in serialized form: type, message and stack trace.
 
-    `checkpoint_path` is the checkpoint from which the job can continue, None if none is retained. `flight_record` is
-    the trace of the actors before the failure, None if there is no trace.
+    `checkpoint_path` is the checkpoint from which the job can continue, or None if none is retained. `flight_record` is
+    the trace of the actors before the failure, or None if there is no trace.
     """
 
     tells_cause: ClassVar[bool] = True
-    """True if the message includes the cause."""
 
     def __init__(
         self,

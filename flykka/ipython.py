@@ -1,4 +1,4 @@
-"""Access to IPython if this process runs in it. IPython is never imported here: if it is used, it is loaded already."""
+"""Access to IPython if this process runs in it. IPython is never imported here: if it is used, it is already loaded."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 Bundle = dict[str, str]
-"""Representations of an object, by MIME type."""
 
 _WAKING_SECONDS = 0.25
 
 
 def interactive_shell() -> Any | None:
-    """Return IPython's shell, in a notebook or a terminal; None in a plain program."""
+    """Return IPython's shell, or None in a plain program."""
     ipython = sys.modules.get("IPython")
     # A module that is still being loaded may lack this name.
     get_ipython = getattr(ipython, "get_ipython", None)
@@ -23,18 +22,20 @@ def interactive_shell() -> Any | None:
 
 
 def running_cell() -> int | None:
-    """Return the number of the running cell execution, as in `In [7]`; None in a plain program."""
+    """Return the number of the running cell execution, as in `In [7]`, or None in a plain program."""
     shell = interactive_shell()
     return None if shell is None else int(shell.execution_count)
 
 
 def in_kernel() -> bool:
-    """Return True if output goes to a frontend that can replace an earlier display."""
+    """Return whether output goes to a frontend that can replace an earlier display."""
     return getattr(interactive_shell(), "kernel", None) is not None
 
 
 def publish(bundle: Bundle, display_id: str, *, update: bool) -> None:
-    """Display a bundle under this id in the output of the running cell, or update it wherever it is displayed."""
+    """Display a bundle under this id in the output of the running cell. With `update`, replace it wherever it is
+    displayed.
+    """
     shell = interactive_shell()
     if shell is not None:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)

@@ -1,4 +1,4 @@
-"""The public names of flykka; each is loaded when it is first used (`flykka.runtime.lazy_names`)."""
+"""The public names of flykka. Each is loaded when it is first used (`flykka.runtime.lazy_names`)."""
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
 from flykka.actors.failure_enrichers import FailureContext as FailureContext

@@ -61,8 +61,8 @@ from flykka.runtime.repeated_log import RepeatedLog, is_reported
 _log = logging.getLogger(__name__)
 
 REPORT_INTERVAL_MS = 1_000
-"""The milliseconds for which acknowledgements are collected before they are reported. So even a checkpoint of ten
-thousand tasks adds few messages, and acknowledgements of a slow checkpoint are visible after a second.
+"""Interval in milliseconds at which collected acknowledgements are reported. It limits the messages about a checkpoint
+of ten thousand tasks, and shows the progress of a slow checkpoint after a second.
 """
 _REPORT_TIMER = "checkpoint-report"
 
@@ -98,7 +98,7 @@ class CheckpointCoordinator(Actor):
                 session_settings=job_graph.session_settings,
             ),
             job_graph.checkpointing,
-            # Every source has a split enumerator on the JobMaster's side.
+            # Every source has a split enumerator in the JobMaster.
             operator_coordinators=any(
                 operator.has_coordinator or operator.kind is OperatorKind.SOURCE for operator in operators
             ),
@@ -288,19 +288,16 @@ class TaskGateways:
             self._gateways[task.attempt] = gateway
 
     def add(self, message: ForTask) -> None:
-        """Queue the message for the task of its attempt until `send`."""
         self._unsent.setdefault(self._gateways[message.attempt], []).append(message)
 
     def send(self) -> None:
-        """Send the queued messages, to each TaskManager in the order in which they were added."""
+        """Send the queued messages to each TaskManager in the order in which they were added."""
         for gateway, messages in self._unsent.items():
             gateway.tell(messages[0] if len(messages) == 1 else TaskCheckpointMessages(messages=tuple(messages)))
         self._unsent.clear()
 
 
 class CheckpointReports:
-    """Reports the progress of checkpoints to the ExecutionGraphInfoStore, if there is one."""
-
     def __init__(self, context: ActorContext, job_id: JobId, info_store: Ref | None) -> None:
         self._context = context
         self._job_id = job_id
@@ -308,7 +305,7 @@ class CheckpointReports:
         self._acknowledged: dict[int, list[SubtaskCheckpointStatistics]] = {}
 
     def add(self, report: CheckpointReport) -> None:
-        """Send the report of a triggered checkpoint at once, and acknowledgements with the next `flush`."""
+        """Send the report of a triggered checkpoint at once, and an acknowledgement with the next `flush`."""
         if self._info_store is None:
             return
         match report:
@@ -320,7 +317,7 @@ class CheckpointReports:
                 self._acknowledged.setdefault(checkpoint_id, []).extend(subtasks)
 
     def flush(self) -> None:
-        """Send the collected acknowledgements: when the timer fires, and before a checkpoint ends."""
+        """Send the collected acknowledgements. Called by the timer, and before a checkpoint ends."""
         if self._info_store is None or not self._acknowledged:
             return
         self._context.timers.cancel(_REPORT_TIMER)

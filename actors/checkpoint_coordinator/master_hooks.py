@@ -58,7 +58,7 @@ class MasterHooks:
         return tuple(self._hooks)
 
     def add(self, hook: MasterTriggerRestoreHook) -> bool:
-        """Add a hook. Returns False if a hook with this name already exists, which is then kept.
+        """Add a hook. Keeps an existing hook of this name, and then returns False.
 
         Raises:
             MasterHookError: the object is not a hook, or has no name.
@@ -77,7 +77,7 @@ class MasterHooks:
         return True
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """Call all hooks for a checkpoint and return their states. May block. Raises `MasterHookError`."""
+        """Call all hooks and return their states. May block."""
         states = []
         for identifier, hook in self._hooks.items():
             try:
@@ -110,7 +110,7 @@ class MasterHooks:
                 raise MasterHookError(f"{text}: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Close all hooks, even if one of them raises. May block."""
+        """Close all hooks, even if a hook raises. May block."""
         with ExitStack() as closing:
             for hook in reversed(self._hooks.values()):
                 closing.callback(hook.close)
@@ -150,7 +150,7 @@ class HooksOfJob:
 
 
 def hook_failed(checkpoint_id: int, error: BaseException) -> MasterHookFailed:
-    """Return the failure event. I/O errors have a separate reason (Flink's getCheckpointException)."""
+    """Return the failure event. An I/O error has its own failure reason, as in Flink's getCheckpointException."""
     is_io = any(isinstance(each, OSError) for each in causes(error))
     reason = CheckpointDeclineReason.IO_EXCEPTION if is_io else CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
     return MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error), reason=reason)

@@ -46,7 +46,6 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""The milliseconds before recovery from an unavailable store is retried."""
 
 CheckpointStoreMessage = (
     MetadataWritten
@@ -64,8 +63,6 @@ CheckpointStoreMessage = (
 
 
 class CheckpointStorageView:
-    """Accesses the storage and the store. Only its blocking calls run outside of the coordinator's turns."""
-
     def __init__(
         self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: CheckpointPointers
     ) -> None:
@@ -78,7 +75,6 @@ class CheckpointStorageView:
         self._is_id_awaited = False
 
     def start_recovery(self) -> None:
-        """Take over the job's checkpoints, which an earlier coordinator may have written."""
         self._run(self.recover, _not_recovered)
 
     def on_message(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
@@ -123,7 +119,9 @@ class CheckpointStorageView:
         return self._id()
 
     def write_metadata(self, effect: events.WriteMetadata) -> None:
-        """Make a checkpoint durable and complete, and draw ids if few are left. Savepoints are not in the store."""
+        """Write the metadata of a checkpoint, and draw new ids if few are left. A savepoint is not recorded in the
+        store.
+        """
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
             draws = self._ids.next_drawn if self._ids.are_few else None
@@ -134,7 +132,7 @@ class CheckpointStorageView:
         self._run(work, lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)))
 
     def read_metadata(self, effect: events.ReadMetadata) -> None:
-        """Start from the checkpoint of an earlier job. This job's ids continue after the checkpoint's id."""
+        """Read the checkpoint of an earlier job to start from. The ids of this job continue after its id."""
         work = partial(
             self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
         )
@@ -173,7 +171,7 @@ class CheckpointStorageView:
         failed: Callable[[BaseException], Message],
         done: Callable[[Any], Message] = lambda answer: answer,
     ) -> None:
-        """Run blocking work and report its result. Lost leadership is the same event for all work."""
+        """Run blocking work and report its result. Lost leadership produces the same event for all work."""
 
         def on_failure(error: BaseException) -> Message:
             is_fenced = isinstance(error, LeadershipLostError)
@@ -184,7 +182,6 @@ class CheckpointStorageView:
     # These functions run on the I/O pool: they block, and use no mutable state.
 
     def recover(self) -> CheckpointsRecovered:
-        """Take over the checkpoints of the previous coordinator. Raises `CheckpointStorageError`."""
         recovered = self._checkpoints.recover(self._owner, DRAWN_AT_ONCE)
         completed = tuple(_read(pointer.path) for pointer in recovered.completed)
         adopted = None
@@ -208,7 +205,6 @@ class CheckpointStorageView:
         )
 
     def draw_ids(self, at_least: int) -> CheckpointIdsDrawn:
-        """Draw a block of ids, all of them at least `at_least`."""
         first = self._checkpoints.draw_ids(self._owner, DRAWN_AT_ONCE, at_least)
         return CheckpointIdsDrawn(ids=_ids_from(first))
 
@@ -218,7 +214,7 @@ class CheckpointStorageView:
         """Write the metadata, and complete the checkpoint by writing its pointer. If `draws` is set, first draw ids
         from there.
 
-        If the store is unavailable the metadata is deleted again, so that no reader finds it.
+        If the store is unavailable, the metadata is deleted again, so that no reader finds it.
         """
         ids = None
         # Ids are drawn before the pointer is written: the pointer completes the checkpoint, so nothing after it may

@@ -21,18 +21,15 @@ V = TypeVar("V", bound=Value)
 
 
 class Writes(Protocol):
-    """The operations of a leader's store that checkpoint pointers use."""
-
     def read(self, path: str, expected: type[V]) -> V | None: ...
 
-    def names(self, path: str) -> tuple[str, ...]:
-        """Return the names directly below `path`, sorted."""
+    def names(self, path: str) -> tuple[str, ...]: ...
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
         """Set a value if all `expected` values match, and return None. Otherwise return the first path that differs."""
 
     def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Remove a value under the same conditions as `write`."""
+        """Remove a value if all `expected` values match. Otherwise return the first path that differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ class RecoveredPointers:
 
 @trace_tag("checkpoint_storage.pointers")
 class CheckpointPointers:
-    """The pointers of one job. Calls with an `owner` raise `LeadershipLostError` unless it is the current owner."""
+    """The pointers of one job. Methods with an `owner` raise `LeadershipLostError` unless it is the current owner."""
 
     def __init__(self, store: Writes, job: str) -> None:
         self._store = store
@@ -72,7 +69,7 @@ class CheckpointPointers:
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
-        """Reserve `ids` consecutive checkpoint ids from `at_least` up, each only once. Returns the first id."""
+        """Reserve `ids` consecutive checkpoint ids, from `at_least` up. Returns the first id. No id is drawn twice."""
         while True:
             next_id = self._store.read(self._next_id, NextCheckpointId)
             first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)
@@ -91,7 +88,7 @@ class CheckpointPointers:
         assert not exists, f"checkpoint {pointer.checkpoint_id} has completed already"
 
     def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
-        """Remove these checkpoints if present. No job can then start from them, so their files can be deleted."""
+        """Remove these checkpoints if present. Then no job can start from them, and their files can be deleted."""
         for checkpoint_id in checkpoint_ids:
             self._differs(self._store.remove(f"{self._completed}/{checkpoint_id}", self._owned(owner)), owner)
 
@@ -101,7 +98,6 @@ class CheckpointPointers:
         self.remove(owner, [int(name) for name in self._names()])
 
     def forget(self) -> None:
-        """Remove all pointers of a job that has been archived and no longer has a coordinator."""
         self._store.remove(self._owner)
         for name in self._names():
             self._store.remove(f"{self._completed}/{name}")

@@ -1,4 +1,4 @@
-"""Digests of files, and files and folders that survive a power loss. Used in the driver and in Python workers.
+"""Computes digests of files, and syncs files and folders to disk. Used in the driver and in Python workers.
 
 A path is local, with or without Hadoop's `file:`, or an address that fsspec supports. Only local files, including those
 on mounted shares, are synced: an object is durable when its upload has returned.
@@ -21,8 +21,7 @@ from flykka.messages.state.handles import FileDigest
 
 _CHUNK = 1 << 20
 _UNSYNCABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
-"""The errors of a file system that cannot fsync folders, or of a folder in which files can be created but not listed.
-"""
+"""Errors of file systems that cannot fsync folders, or of folders that are writable but not readable."""
 
 
 def split_address(address: str) -> tuple[AbstractFileSystem, str]:
@@ -32,21 +31,17 @@ def split_address(address: str) -> tuple[AbstractFileSystem, str]:
 
 
 class DigestedFile:
-    """Computes a file's digest while it is written sequentially."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = xxh3_128()
         self._size = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes, or any object that supports the buffer protocol."""
         self._hash.update(data)
         self._size += memoryview(data).nbytes
         return self._file.write(data)
 
     def sealed(self, name: str, *, sync: bool) -> FileDigest:
-        """Sync the written data if `sync` is set, and return its digest."""
         if sync:
             _sync_open(self._file)
         return FileDigest(name=name, size_bytes=self._size, digest=self._hash.digest())
@@ -56,7 +51,7 @@ class DigestedFile:
 
 
 def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
-    """Make a file that another library has written durable if `sync` is set, and return its digest.
+    """Return the digest of a file that another library has written. With `sync` the file is made durable.
 
     Hadoop's own checksum of a local file is deleted, because it covers less and would have to be synced, too.
     """
@@ -73,7 +68,7 @@ def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
 
 
 def verify_file(address: str, expected: FileDigest, *, shown: str | None = None) -> None:
-    """Compare a file with its digest. Errors name it as `shown` if it is a copy of that file.
+    """Compare a file with its digest. If the file is a copy, errors name the original as `shown`.
 
     Raises:
         CheckpointStateMissingError: the file does not exist.
@@ -119,17 +114,16 @@ def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[Checkpoint
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Spark ignores a file or folder with this name."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_local(address: str) -> bool:
-    """Return whether this is a path on this machine, including mounted shares."""
+    """Return whether this is a local path. Mounted shares are local."""
     return "://" not in address or address.startswith("file://")
 
 
 def folders_within(addresses: Iterable[str], within: str) -> list[str]:
-    """Return the local folders from the files up to `within`, deepest first, each once. `within` itself is last."""
+    """Return the local folders between the files and `within`, deepest first, each once. `within` itself is last."""
     if not is_local(within):
         return []
     _, top = split_address(within)
@@ -144,7 +138,7 @@ def folders_within(addresses: Iterable[str], within: str) -> list[str]:
 
 
 def sync_files(addresses: Iterable[str]) -> None:
-    """Make local files that another library has written durable. Files that no longer exist are skipped."""
+    """Make local files durable. Files that no longer exist are skipped."""
     for address in addresses:
         if is_local(address):
             with suppress(FileNotFoundError), split_address(address)[0].open(split_address(address)[1], "rb") as file:
@@ -152,7 +146,7 @@ def sync_files(addresses: Iterable[str]) -> None:
 
 
 def sync_folders(folders: Iterable[str | os.PathLike[str]]) -> None:
-    """Make the entries of local folders durable. Raises `OSError`."""
+    """Make the directory entries in local folders durable. Raises `OSError`."""
     for folder in folders:
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -174,7 +168,6 @@ def _read(file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _sync_open(file: IO[bytes]) -> None:
-    """Sync an open file, unless it is an object in an object store."""
     try:
         descriptor = file.fileno()
     except (AttributeError, OSError):

@@ -30,5 +30,5 @@ def savepoint_prefix(job_id: JobId) -> str:
 
 
 def is_savepoint(path: str) -> bool:
-    """Return whether the folder's name is that of a savepoint. A checkpoint's folder is named after its number."""
+    """Return whether the folder's name is that of a savepoint. A checkpoint's folder is named after its id."""
     return path.rstrip("/").rsplit("/", 1)[-1].startswith(SAVEPOINT)

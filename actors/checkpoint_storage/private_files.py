@@ -21,7 +21,7 @@ def make_folder(
 ) -> None:
     """Create a folder and its missing parents. `root` (None: `folder`) and everything below it get this mode.
 
-    With `sync` the names of the folders are durable.
+    With `sync` the directory entries are durable.
     """
     if isinstance(filesystem, LocalFileSystem):
         folders = permissions.make_folder(folder, mode, root)
@@ -45,7 +45,7 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
 
 
 def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
-    """Move a file, replacing `target` if it exists. The move is atomic if the file system supports that."""
+    """Move a file, replacing `target`. The move is atomic if the file system supports that."""
     if type(filesystem).mv is AbstractFileSystem.mv:
         filesystem.cp_file(source, target)
         filesystem.rm_file(source)

@@ -1,4 +1,4 @@
-"""Paths of rows that sinks have staged, and how they are found after a later owner has taken over the job.
+"""The paths of rows that sinks have staged. Also finds staged rows after a later owner has taken over the job.
 
     <staging folder of the job>/<number of the owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 FROM = "from-"
 BEFORE_NUMBERS = "0"
-"""The number of an owner whose files are directly in the job's folder, as in versions that did not number owners."""
+"""Stands for the owners of older versions, which had no number and staged files directly in the job's folder."""
 
 _STAGED = re.compile(
     rf"(?P<root>.*?)(?:/(?P<number>\d+)(?:/{FROM}(?P<former>\d+))?)?"
@@ -23,7 +23,7 @@ _STAGED = re.compile(
 
 
 def batch_folder(staged: str) -> str:
-    """Return the batch folder of a staged file. Folders of partitions may be in between."""
+    """Return the batch folder of a staged file, which may be in partition folders below it."""
     match = _STAGED.fullmatch(staged)
     if match is None or match["batch"] is None:
         return staged.rsplit("/", 1)[0]
@@ -36,7 +36,7 @@ def job_folder(staged: str) -> str:
 
 
 def folders_above(staged: str) -> list[str]:
-    """Return the folders above a subtask's folder, up to the job's folder, innermost first."""
+    """Return the folders that contain a subtask's folder, innermost first. The last one is the job's folder."""
     match = _STAGED.fullmatch(staged)
     if match is None:
         return [staged.rsplit("/", 1)[0]]
@@ -51,8 +51,8 @@ def current_path(
 ) -> str:
     """Return the current path of a staged file or folder that a checkpoint of this or another job recorded as `path`.
 
-    `names` lists a folder. Files that `owner` itself has staged have not moved, so its folder is searched first. None
-    means that the owner is unknown.
+    `names` lists a folder. `owner` is the current owner, or None if unknown. Its own staged files have not moved, so
+    its folder is searched first.
     """
     staged = _STAGED.fullmatch(path)
     if staged is None or staged["number"] == str(owner):
@@ -60,7 +60,7 @@ def current_path(
     former_number = staged["former"] or staged["number"] or BEFORE_NUMBERS
     below = staged["below"]
     batch_path = f"/{staged['subtask']}{staged['batch'] or ''}"
-    # If another job took over and ended before its first checkpoint, its owner has moved the files once more.
+    # If another job took over and ended before its first checkpoint, its owner has moved the files again.
     numbers = (name for name in names(staged["root"]) if name.isdecimal())
     for number in numbers if owner is None else (str(owner), *numbers):
         moved_folder = f"{staged['root']}/{number}/{FROM}{former_number}"

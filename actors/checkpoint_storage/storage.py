@@ -60,7 +60,6 @@ CHECKPOINT = "chk-"
 RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
-"""The prefix of paths that are relative to the folder of a checkpoint."""
 
 V = TypeVar("V", bound=Value)
 
@@ -74,10 +73,9 @@ class CheckpointStorage:
     """
 
     def __init__(self, directory: str, permissions: int = PRIVATE, *, fsync: bool = True) -> None:
-        """Local folders are created with `permissions`, and files with the same permissions without the right to
-        execute.
+        """`permissions` are those of created folders. Files get the same permissions without the right to execute.
 
-        With `fsync` written files are durable, and so are the folders that were created for them.
+        With `fsync` written files and the folders that were created for them are durable.
         """
         self._directory = directory
         self._permissions = permissions
@@ -110,7 +108,9 @@ class CheckpointStorage:
         return isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
-        """Write the checkpoint's metadata, for a savepoint below `target_location`. Returns its address."""
+        """Write the checkpoint's metadata. A savepoint's metadata is written below `target_location`. Returns its
+        address.
+        """
         if target_location is not None:
             # A savepoint may be on another file system than the job's own checkpoints.
             savepoints = CheckpointStorage(target_location, self._permissions, fsync=self._fsync)
@@ -141,23 +141,19 @@ class CheckpointStorage:
         )
 
     def beside(self, job: str, *, before: int) -> list[str]:
-        """Return the addresses of the checkpoints in a job's folder with numbers below `before`, in ascending order."""
         folders = self._folders(escape(self._path(job)))
         numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
         return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
 
     def latest(self, job_id: JobId) -> str | None:
-        """Return the address of the newest checkpoint of a job, or None."""
         names = [folder.rsplit("/", 1)[-1] for folder in self._folders(escape(self._job(job_id)))]
         ids = [int(name.removeprefix(CHECKPOINT)) for name in names]
         return self._address(f"{self._job(job_id)}/{CHECKPOINT}{max(ids)}") if ids else None
 
     def addresses(self) -> list[str]:
-        """Return the addresses of all checkpoints of all jobs, unordered."""
         return [self._address(folder) for folder in self._folders(f"{escape(self._root)}/*")]
 
     def savepoints(self) -> list[str]:
-        """Return the addresses of the savepoints directly in the directory, sorted by name."""
         paths = self._fs.glob(f"{escape(self._root)}/{SAVEPOINT}*/{_METADATA}")
         return sorted(self._address(path.rsplit("/", 1)[0]) for path in paths)
 
@@ -165,19 +161,18 @@ class CheckpointStorage:
         return bool(self._fs.exists(self._path(path)))
 
     def size_of(self, path: str) -> int:
-        """Return the size of a file, or of all files in a folder, in bytes."""
         return int(self._fs.du(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
-        """Delete a checkpoint. The metadata is deleted first, so that the checkpoint no longer exists from then on."""
+        """Delete a checkpoint, its metadata first, so that no reader finds an incomplete checkpoint."""
         fs, folder = split_address(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files and folders of state, and the folder of a savepoint when it has become empty.
+        """Delete files and folders of state. The folder of a savepoint is deleted when it is empty.
 
-        Deletes as much as possible, and raises the first `OSError` afterwards.
+        If a deletion fails, the others are still done, and the first `OSError` is raised at the end.
         """
         errors: list[OSError] = []
         for address in paths:
@@ -200,43 +195,36 @@ class CheckpointStorage:
         self.discard(state)
 
     def write_job_graph(self, job_graph: JobGraph) -> None:
-        """Persist the submitted graph.
-
-        Raises:
-            CheckpointDirectoryError: the directory cannot be written.
-        """
         try:
             self._write(f"{self._job(job_graph.job_id)}/{_JOB_GRAPH}", job_graph)
         except OSError as error:
             raise CheckpointDirectoryError(self._unwritable(error)) from error
 
     def read_job_graph(self, job_id: JobId) -> JobGraph:
-        """Return the job graph submitted under this id. Raises the errors of `read_metadata`."""
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """Return whether the job has a folder: from its acceptance until it ends without a retained checkpoint."""
+        """Return whether the job has a folder, which exists until the job ends without a retained checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
-        """Return the last recorded run of the jobs with this name, or None. Raises the errors of `read_metadata`."""
+        """Return the last recorded run of the jobs with this name. Raises the errors of `read_metadata`."""
         try:
             return self._read(self._run(job_name), JobRun)
         except CheckpointFileNotFoundError:
             return None
 
     def record_run(self, run: JobRun) -> None:
-        """Record the run of a job in place of the previous run. Raises `OSError`."""
         self._write(self._run(run.job_name), run)
 
     def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
-        """Record how a job has ended, unless the recorded run belongs to another job. Raises `OSError`."""
+        """Record how the job has ended, unless the recorded run belongs to another job."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
             self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
-        """Delete everything of the job, and record at the checkpoint `continued` that the job has continued from it."""
+        """Delete all files of the job. At the checkpoint `continued`, record that the job has continued from it."""
         try:
             # If that checkpoint has been deleted, no other job can continue from it.
             if continued is not None and self._fs.exists(self._path(continued)):
@@ -255,11 +243,9 @@ class CheckpointStorage:
         return JobId((unpacked(path, data) if is_packed(data) else data).decode())
 
     def write_archive(self, archived: ArchivedJob) -> None:
-        """Write the archive of a job directly in this directory. Raises `OSError`."""
         self._write(f"{self._root}/{archived.overview.job_id}{_ARCHIVE}", archived)
 
     def read_archive(self, path: str) -> ArchivedJob:
-        """Read the archive at `path`. Raises the errors of `read_metadata`."""
         return self._read(self._path(path), ArchivedJob)
 
     def archives(self) -> list[str]:
@@ -271,7 +257,7 @@ class CheckpointStorage:
         self._fs.invalidate_cache()
         addresses: list[str] = []
         for folder, folders, files in self._fs.walk(self._root):
-            # These folders contain many files, and in an object store each folder costs a request.
+            # The skipped folders contain many files, and in an object store each folder costs a request.
             folders[:] = [name for name in folders if not (_JOB.fullmatch(name) or is_savepoint(name))]
             addresses += [self._address(f"{folder.rstrip('/')}/{name}") for name in files if name.endswith(_ARCHIVE)]
         return sorted(addresses)
@@ -283,8 +269,8 @@ class CheckpointStorage:
         try:
             self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
         except BaseException:
-            # The file may exist without being durable. The caller deletes the state, so nothing may start from this
-            # file.
+            # The file may exist without being durable. Nothing may start from this file, because the caller deletes
+            # its state.
             if self._is_local:
                 with suppress(OSError):
                     os.unlink(f"{folder}/{_METADATA}")
@@ -292,7 +278,6 @@ class CheckpointStorage:
         return address
 
     def _from(self, folder: str, address: str) -> str:
-        """Make a path inside the folder relative to it. Other paths remain addresses."""
         fs, path = split_address(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
@@ -364,7 +349,7 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
     """Create the folder of a new savepoint, and the directory if it does not exist. Returns the folder's address.
 
     Raises:
-        CheckpointDirectoryError: the folder cannot be created. The message gives the reason.
+        CheckpointDirectoryError: the folder cannot be created.
     """
     cannot = f"the savepoint directory {directory!r} cannot be"
     savepoints = CheckpointStorage(directory, permissions)
@@ -391,7 +376,6 @@ def discard_savepoint(location: str) -> None:
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Return the first line of a library's message, without the list of locations that it searched."""
     return str(error).partition("\n")[0]
 
 
@@ -402,7 +386,7 @@ def _remove(fs: AbstractFileSystem, path: str) -> None:
 
 @trace_tag("checkpoint_storage.owned")
 class OwnedCheckpointStorage(CheckpointStorage):
-    """Calls `confirm_owner` before each change, which raises `OwnershipLostError` if another process owns the job."""
+    """Checks the ownership of the job before each change: `confirm_owner` raises `OwnershipLostError` if it is lost."""
 
     def __init__(self, settings: CheckpointingSettings, confirm_owner: Callable[[], object]) -> None:
         super().__init__(settings.directory, settings.permissions, fsync=settings.fsync)

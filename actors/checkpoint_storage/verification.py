@@ -30,7 +30,8 @@ StateHandle = SharedStateHandle | ExclusiveStateHandle
 class UnpublishedFile:
     """A file that a sink has staged and to which a checkpoint refers. Publishing moves it to `target`.
 
-    If it is published `in_transaction`, the target records what was published, so the batch's folder may be gone.
+    If the file is published `in_transaction`, the target records published files, and the batch's folder may be
+    missing.
     """
 
     path: str
@@ -41,7 +42,7 @@ class UnpublishedFile:
 
 
 def staged_files(checkpoint: CompletedCheckpoint) -> list[UnpublishedFile]:
-    """Return the files that sinks have staged. Copies in a savepoint are also in its handles."""
+    """Return the files that sinks have staged. A savepoint's handles contain copies of them."""
     files: list[UnpublishedFile] = []
     for piece in staged_in(checkpoint):
         match piece:
@@ -64,7 +65,6 @@ def staged_files(checkpoint: CompletedCheckpoint) -> list[UnpublishedFile]:
 
 
 def state_handles(checkpoint: CompletedCheckpoint) -> list[StateHandle]:
-    """Return the handles of all files to which the metadata refers, each folder once."""
     handles: list[StateHandle] = [*shared_state_of(checkpoint).values(), *exclusive_state_of(checkpoint)]
     return list({handle.path: handle for handle in handles}.values())
 
@@ -75,7 +75,6 @@ def without_digests(checkpoint: CompletedCheckpoint) -> int:
 
 
 def staged_without_digests(checkpoint: CompletedCheckpoint) -> int:
-    """Count the staged files and folders without digests, which older versions of flykka wrote."""
     return sum(not (piece.digest if isinstance(piece, PendingFile) else piece.files) for piece in staged_in(checkpoint))
 
 
@@ -105,8 +104,8 @@ def check_state(checkpoint: CompletedCheckpoint) -> None:
 def damages(checkpoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:
     """Yield an error for each file that is missing, damaged or unexpected.
 
-    The metadata is intact, because it was read. Handles without digests are compared by size only. Published staged
-    files are skipped, and so are their targets, because others may rewrite them.
+    The metadata is intact, because it has been read. Handles without digests are compared by size only. Published
+    staged files and their targets are skipped, because others may rewrite the targets.
     """
     files: list[tuple[str, FileDigest]] = []
     for handle in state_handles(checkpoint):
@@ -158,7 +157,9 @@ def _with_current_paths(staged: list[UnpublishedFile]) -> Iterator[tuple[Unpubli
 def _staged_damage(
     file: UnpublishedFile, path: str, compared: set[tuple[str, int, bytes]]
 ) -> CheckpointStorageError | None:
-    """Return the error of a staged file that is not yet published, or None if it was `compared` as a handle's file."""
+    """Return the error of an unpublished staged file, or None if it is intact. `compared` files were checked by a
+    handle.
+    """
     damage: CheckpointStorageError | None
     try:
         if file.digest is None:
@@ -180,8 +181,8 @@ def _staged_damage(
 
 
 def _is_published(file: UnpublishedFile, path: str) -> bool:
-    """Return whether a missing file was published, even if its target has been removed since: its batch folder is then
-    gone.
+    """Return whether a missing file was published. Publishing removes its batch folder, and the target may be gone
+    since.
 
     If the job's folder is missing too, the whole disk may be missing; then only a transactional target can know.
     """

@@ -1,9 +1,9 @@
-"""The ClusterEntrypoint: starts the ResourceManager and the JobManager, and replaces one that has ended (as in Flink).
+"""The ClusterEntrypoint: starts the ResourceManager and the JobManager, and replaces them when they end (as in Flink).
 
-Both are top-level actors whose names never change, so that others find a replacement at the same path. A new
+Both are top-level actors whose names never change, so that other actors find a replacement at the same path. A new
 ResourceManager is rebuilt from the registrations of other actors; a new JobManager recovers from its store. If one of
-the two ends repeatedly, the cluster shuts down with all its actors and reports why. Their props are values, so that a
-trace can record them and a replay can create them.
+the two ends repeatedly, the cluster shuts down and reports why. Their props are values, so that a trace can record them
+and a replay can create them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ _SPOKEN = {RESOURCE_MANAGER: "ResourceManager", JOB_MANAGER: "JobManager"}
 
 @trace_tag("actor.cluster_entrypoint")
 class ClusterEntrypoint(Actor):
-    """The actor `/user/cluster-entrypoint`, one per system."""
-
     def __init__(self, resource_manager: Callable[[], Props], job_manager: Callable[[Ref], Props]) -> None:
         self._resource_manager_props = resource_manager
         self._job_manager_props = job_manager
@@ -109,7 +107,7 @@ class ClusterEntrypoint(Actor):
 @trace_tag("actor.configured_resource_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredResourceManager:
-    """Creates the props of a ResourceManager, whose TaskManagers are created from `task_manager_props`.
+    """Creates the props of a ResourceManager. `task_manager_props` creates those of its TaskManagers.
 
     A TaskManager counts as dead after `heartbeat_timeout_ms` without a heartbeat.
     """
@@ -134,13 +132,12 @@ class ConfiguredResourceManager:
 @trace_tag("actor.configured_job_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJobManager:
-    """Creates the props of each JobManager. The data plane and the high-availability services outlive it."""
+    """Creates the props of each JobManager. The data plane and the high-availability services outlive a JobManager."""
 
     data_plane: DataPlane
     high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
     job_store_capacity: int = JOB_STORE_CAPACITY
 
     def __call__(self, resource_manager: Ref) -> Props:
-        """Return the props of a JobManager whose JobMasters register at `resource_manager`."""
         props = Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
         return props.with_dispatcher("pinned", may_block=False)

@@ -1,7 +1,7 @@
 """The actor that answers queries about jobs and archives them. It outlives the JobManagers and the jobs.
 
-Only this component aggregates the messages about a job: clients, consoles, notebooks, `why()` and simulations query it,
-and commands on traces build the same models from recorded messages.
+Only this actor aggregates the messages about a running job: clients, consoles, notebooks, `why()` and simulations query
+it. Commands on traces build the same models from recorded messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INFO_STORE = "execution-graph-info-store"
 INFO_STORE_PATH = f"/user/{INFO_STORE}"
 
 ARCHIVING_S = 10
-"""The seconds for which a cluster's shutdown waits for archives (not for a job, which has ended before)."""
+"""Maximum seconds for which a cluster's shutdown waits until archives are written."""
 
 
 @trace_tag("actor.execution_graph_info_store")
@@ -89,7 +89,6 @@ class ExecutionGraphInfoStoreActor(Actor):
 
 
 def execution_graph_info_store(context: ActorContext, capacity: int) -> Ref:
-    """Return the info store of the previous JobManager, or create one."""
     refs = context.actor_selection(f"../{INFO_STORE}").resolve()
     return refs[0] if refs else context.spawn_top_level(Props(ExecutionGraphInfoStoreActor, capacity), INFO_STORE)
 
@@ -112,5 +111,5 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
 
 
 def process_environment() -> job_details.ProcessEnvironment:
-    """Return the versions of Python (in place of the JVM's) and the machine's architecture."""
+    """Return Python's version, in place of the JVM's, and the machine's architecture."""
     return job_details.ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

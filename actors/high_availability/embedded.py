@@ -17,15 +17,12 @@ from flykka.messages.wire.tags import trace_tag
 
 
 class EmbeddedStore:
-    """Values by path, and the queue for the latch."""
-
     def __init__(self) -> None:
         self._lock = RLock()
         self._values: dict[str, bytes] = {}
         self._waiting: list[tuple[object, LatchHolder]] = []
 
     def enter(self, user: object, holder: LatchHolder) -> None:
-        """Join the queue for the latch."""
         with self._lock:
             self._waiting.append((user, holder))
             if len(self._waiting) == 1:
@@ -66,8 +63,6 @@ class EmbeddedStore:
 
 
 class EmbeddedBackend:
-    """Implements `Backend` on an `EmbeddedStore`."""
-
     name = "the store in memory"
 
     def __init__(self, store: EmbeddedStore) -> None:
@@ -91,8 +86,6 @@ class EmbeddedBackend:
 
 @trace_tag("high_availability.embedded")
 class EmbeddedHaServices(HighAvailabilityServices):
-    """The services of a cluster that stores nothing beyond its process."""
-
     def __init__(self, store: EmbeddedStore | None = None, new_id: Callable[[], str] | None = None) -> None:
         """By default the store is private, and ids are consecutive numbers, so that a seeded run repeats them."""
         if store is None and new_id is None:

@@ -43,13 +43,12 @@ V = TypeVar("V", bound=Value)
 
 
 class LeaderContender(Protocol):
-    """A contender for leadership (as in Flink). Other threads call it, one call at a time, and it sends messages."""
+    """A contender for leadership (as in Flink). Called on other threads, never concurrently."""
 
-    def granted(self, session: LeaderSessionId) -> None:
-        """Called when this contender becomes the leader, with a unique session."""
+    def granted(self, session: LeaderSessionId) -> None: ...
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Called when this contender no longer leads under this session. It may later be granted another session."""
+        """Called when this contender no longer leads under this session. It may be granted another session later."""
 
     def failed(self, error: BaseException) -> None:
         """Called when the election has failed: this contender will never lead. `error` is a `HighAvailabilityError`."""
@@ -58,8 +57,7 @@ class LeaderContender(Protocol):
 class LatchHolder(Protocol):
     """Receives the state of a backend's latch. Called on any thread, but never concurrently."""
 
-    def acquired(self) -> None:
-        """Called when the backend has acquired the latch."""
+    def acquired(self) -> None: ...
 
     def lost(self) -> None:
         """Called when the latch is lost, or may be lost. The backend tries to acquire it again."""
@@ -81,14 +79,13 @@ class Backend(Protocol):
     def read(self, path: str) -> bytes | None:
         """Return the value at `path`. The latch is not needed."""
 
-    def names(self, path: str) -> tuple[str, ...]:
-        """Return the names directly below `path`, sorted."""
+    def names(self, path: str) -> tuple[str, ...]: ...
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Set the value at `path` to `data`, or remove it (None), by one atomic compare-and-set.
 
-        Changes nothing unless every value in `expected` matches (None: no value), and then returns the first path that
-        differs. Otherwise returns None, and the write has happened. If this raises, the write has not happened.
+        The write happens only if every value in `expected` matches (None: no value). Otherwise returns the first path
+        that differs. Returns None after the write. If this method raises, the write has not happened.
 
         Raises:
             LeadershipLostError: the latch is not held, or was given up because the outcome of the write is unknown.
@@ -98,12 +95,10 @@ class Backend(Protocol):
         """Give up the latch at once."""
 
     @property
-    def name(self) -> str:
-        """The name of the backend in errors."""
+    def name(self) -> str: ...
 
 
 def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
-    """Decode a value of the store. Raises `StoreUnavailableError` if it is not of the `expected` type."""
     try:
         value = decode(data)
     except DecodeError as error:
@@ -114,14 +109,14 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
 
 
 class HighAvailabilityServices:
-    """The store as one process uses it: its part in the election, and the stored values.
+    """The access of one process to the store: its part in the election, and the stored values.
 
     There is one contender at a time. A new contender (a JobManager that replaces a dead one) takes the place of the
     former one: the process still leads, under a new session, and the former contender can no longer write.
     """
 
     def __init__(self, backend: Backend, new_id: Callable[[], str] | None = None) -> None:
-        """`new_id` creates the ids of sessions and runs. Each id is unique."""
+        """`new_id` creates the unique ids of sessions and runs."""
         self._backend = backend
         self._new_id = new_id or _random_id
         self.driver = self._new_id()
@@ -139,7 +134,7 @@ class HighAvailabilityServices:
         return self._backend.name
 
     def contend(self, contender: LeaderContender) -> None:
-        """Join the election. `contender` is called when it gains and loses leadership."""
+        """Join the election. `contender` is called when it gains or loses leadership."""
         with self._lock:
             self._contender, self._session = contender, None
             if self._holds_latch:
@@ -149,25 +144,23 @@ class HighAvailabilityServices:
             self._backend.acquire(self)
 
     def confirm(self, session: LeaderSessionId, address: str) -> None:
-        """Publish the leader's address. Raises `LeadershipLostError`."""
         leader = LeaderInformation(address=address, leader_session_id=session, rest_address=self.rest_address)
         self.store(session).write(_LEADER, leader)
 
     def leader(self) -> LeaderInformation | None:
-        """Return the leader that was confirmed last. It may have died, and no other may lead yet."""
+        """Return the leader that was confirmed last. It may have died without a successor."""
         return self._read(_LEADER, LeaderInformation)
 
     def other_leader(self) -> LeaderInformation | None:
-        """Return `leader()`, or None if this process itself leads."""
         return self.leader() if self._session is None else None
 
     @property
     def session(self) -> LeaderSessionId | None:
-        """The session under which this process leads, as far as it has been notified."""
+        """The session under which this process leads, according to the last notification."""
         return self._session
 
     def leads(self) -> bool:
-        """Return whether this process leads according to the store. Raises `StoreUnavailableError`."""
+        """Return whether this process leads according to the store."""
         session = self._session
         return session is not None and self.last_session() == session
 
@@ -178,7 +171,7 @@ class HighAvailabilityServices:
 
     def close(self) -> None:
         """Leave the election. A leader gives up its leadership at once, and its contender is not called."""
-        # The lock is not taken here: its holder may be waiting for the store, and closing ends that wait.
+        # Closing does not take the lock, because its holder may be waiting for the store, and closing ends that wait.
         self._contender = self._session = None
         self._backend.close()
 
@@ -206,7 +199,8 @@ class HighAvailabilityServices:
         try:
             self._backend.write(_SESSION, encode(LeaderSession(leader_session_id=session)), {})
         except LeadershipLostError:
-            # The latch was lost right after it was acquired: `lost` follows, and `acquired` when it is held again.
+            # The latch was lost right after it was acquired. `lost` follows, and `acquired` when the latch is held
+            # again.
             return
         except StoreUnavailableError as error:
             self.failed(error)
@@ -219,7 +213,7 @@ class HighAvailabilityServices:
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
-        """Return the run in progress, or else the last run. The caller need not lead."""
+        """Return the run in progress, or the last run. The caller need not lead."""
         return self._read(_RUN, ApplicationRun)
 
     def _read(self, path: str, expected: type[V]) -> V | None:
@@ -248,7 +242,7 @@ class LeaderStore:
         """
         last = self.read(_RUN, ApplicationRun)
         if last is not None and not last.is_concluded:
-            # This is a write, because only the leader may take over the run.
+            # The run is written even if unchanged, because only the leader may take it over.
             self.write(_RUN, last)
             return last.run_id
         self.forget_jobs()
@@ -263,7 +257,7 @@ class LeaderStore:
             self.remove(f"{_RESULTS}/{_name(job_id)}")
 
     def conclude_run(self, run_id: str) -> None:
-        """Mark the run as concluded: the application has ended normally, and the next leader begins a new run."""
+        """Mark the run as concluded, because the application has ended normally. The next leader begins a new run."""
         last = self.read(_RUN, ApplicationRun)
         if last is not None and last.run_id == run_id:
             self.write(_RUN, ApplicationRun(run_id=run_id, is_concluded=True))
@@ -272,7 +266,6 @@ class LeaderStore:
         self.write(f"{_job(job.job_graph.job_id)}/{_GRAPH}", job)
 
     def change_job(self, job_id: JobId, change: Callable[[SubmittedJobGraph], SubmittedJobGraph]) -> None:
-        """Apply a change to the stored job, if there is one, without losing a concurrent write."""
         path = f"{_job(job_id)}/{_GRAPH}"
         # The comparison uses the bytes that were read, because an older flykka encodes the same value differently.
         while (data := self._backend.read(path)) is not None:
@@ -281,7 +274,7 @@ class LeaderStore:
                 return
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
-        """Return all stored jobs by id: jobs to continue, and jobs with a result whose cleanup has not ended."""
+        """Return the stored jobs by id: jobs to continue, and jobs that have a result but are not cleaned up yet."""
         jobs = (self.job(job_id) for job_id in self._job_ids(_JOBS))
         return tuple(job for job in jobs if job is not None)
 
@@ -289,7 +282,7 @@ class LeaderStore:
         return self.read(f"{_job(job_id)}/{_GRAPH}", SubmittedJobGraph)
 
     def remove_job(self, job_id: JobId) -> None:
-        """Remove a job that has been archived: its graph, its checkpoints and their ids, but not its result."""
+        """Remove the graph, the checkpoints and the checkpoint ids of an archived job. Its result remains."""
         self.checkpoints(job_id).forget()
         self.remove(f"{_job(job_id)}/{_GRAPH}")
 
@@ -297,11 +290,10 @@ class LeaderStore:
         return CheckpointPointers(self, _job(job_id))
 
     def put_result(self, end: JobEnded) -> None:
-        """Record how a job has ended, before any of its data is deleted. Called again when more is known."""
+        """Record a job's result before any of its data is deleted. May be called again with more facts."""
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
 
     def results(self) -> tuple[JobEnded, ...]:
-        """Return all stored results, ordered by job id."""
         results = (self.result(job_id) for job_id in self._job_ids(_RESULTS))
         return tuple(end for end in results if end is not None)
 
@@ -339,7 +331,7 @@ def _job(job_id: JobId) -> str:
 
 
 def _name(job_id: JobId) -> str:
-    # Any job id that a user chooses becomes one name in a path, and never `..`.
+    # The job id, which a user may choose, becomes one name in a path, and never `..`.
     return quote(job_id, safe="").replace(".", "%2E")
 
 

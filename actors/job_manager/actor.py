@@ -1,9 +1,9 @@
 """The JobManager: takes part in the leader election, accepts jobs, starts a JobMaster for each, and notifies clients.
 
 Everything that must survive is in the leader's store (`high_availability`): a job from before its acceptance until it
-is archived, and its result from before anything of it is deleted. So a JobManager or a JobMaster may die at any moment,
-and its successor continues from the store. A dead JobMaster is replaced, unless it fails repeatedly. A JobManager that
-does not lead stashes the requests of its clients until it does.
+is archived, and its result from before any of its data is deleted. So a JobManager or a JobMaster may die at any
+moment, and its successor continues from the store. A dead JobMaster is replaced, unless it fails repeatedly. A
+JobManager that does not lead stashes the requests of its clients until it leads.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""The milliseconds before a failed call of the store is retried."""
 
 _LOST = "LeadershipLostError"
 """The type of failures that do not concern the job: the new leader continues it."""
@@ -114,7 +113,7 @@ class JobManager(Actor):
         self._leadership.start()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Stop, because the state of the failed instance is lost. A new JobManager recovers it."""
+        """Stop, because the state of the failed instance is lost. A new JobManager recovers from the store."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -162,7 +161,6 @@ class JobManager(Actor):
         return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
 
     def post_stop(self) -> None:
-        """Fail pending stop and savepoint requests, which can no longer be served."""
         for job in self._jobs.values():
             job.give_up_requests("its cluster is shut down")
 
@@ -190,7 +188,7 @@ class JobManager(Actor):
             self._continue(job)
 
     def _suspend(self) -> None:
-        """Stop the JobMasters, because another process may lead. The store is not changed."""
+        """Stop the JobMasters without changing the store, because another process may lead."""
         for job in self._jobs.values():
             self._clients.end(job.job_id)
             job.suspend(self.context.now())
@@ -257,7 +255,9 @@ class JobManager(Actor):
         return None
 
     def _continue(self, job: ManagedJob) -> None:
-        """Start the next step of a job if none is running, as leader only, unless another leader has ended the job."""
+        """Start the next step of a job if no step is running. Does nothing unless this JobManager leads and the job
+        continues.
+        """
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return
@@ -336,7 +336,6 @@ class JobManager(Actor):
         self._release(job)
 
     def _release(self, job: ManagedJob) -> None:
-        """End the remaining work of a job that has no JobMaster."""
         job.begin_work(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
         job_id = job.job_id
         goes_on_here = self._leadership.session is not None and not job.is_over_elsewhere
@@ -372,7 +371,7 @@ class JobManager(Actor):
                 assert_never(message)
 
     def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
-        """Retry later. An accepted job is not given up because its store is temporarily unavailable."""
+        """Retry later, because an accepted job is not given up if its store is temporarily unavailable."""
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
         self.context.timers.start_once(
@@ -388,7 +387,8 @@ def _name(job_id: JobId) -> str:
 
 
 ATTEMPTS_PER_START = 1_000_000
-"""The maximum number of attempts of a subtask under one JobMaster. Its successor numbers its attempts from there."""
+"""The maximum number of attempts of a subtask under one JobMaster. The next JobMaster numbers its attempts from there.
+"""
 
 
 def job_master_props(
@@ -398,7 +398,6 @@ def job_master_props(
     store: LeaderStore,
     accepted: JobGraphAccepted,
 ) -> Props:
-    """Return the props of the job's next JobMaster, under the session of this store."""
     submitted = job.submitted
     job_graph = replace(submitted.job_graph, first_attempt_number=submitted.starts * ATTEMPTS_PER_START)
     return Props(

@@ -33,14 +33,13 @@ class AttachedClients:
         self._sessions = ClientSessions()
 
     def begin(self, job: ManagedJob) -> None:
-        """Start the heartbeat timeout of the job's client, when the job starts or is continued."""
         settings = job.submitted.job_graph.client_heartbeat
         if settings is not None:
             now = self._context.now()
             self._perform(self._sessions.heartbeat(job.job_id, now + settings.timeout_ms, now))
 
     def end(self, job_id: JobId) -> None:
-        """Stop expecting heartbeats, because the job has ended or another leader runs it."""
+        """Expect no more heartbeats, because the job has ended or another leader runs it."""
         self._perform(self._sessions.end(job_id))
 
     def on_message(self, message: ClientHeartbeatMessage) -> None:

@@ -38,7 +38,6 @@ from flykka.runtime.errors import serialized
 
 _log = logging.getLogger(__name__)
 RECOVERY_RETRY_MS = 1_000
-"""The milliseconds before a leader retries to read its store."""
 LeadershipMessage = (
     GrantLeadership
     | RevokeLeadership
@@ -53,8 +52,6 @@ LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
 
 
 class JobManagerContender:
-    """Implements LeaderContender for a JobManager: turns calls from other threads into messages."""
-
     def __init__(self, job_manager: Ref, waits_for: str | None) -> None:
         self._job_manager = job_manager
         self._waits_for = waits_for
@@ -70,7 +67,6 @@ class JobManagerContender:
 
 
 def contend(services: HighAvailabilityServices, job_manager: Ref) -> None:
-    """Let the JobManager join the election. May block. Raises `HighAvailabilityError`."""
     last_run = services.last_run()
     in_progress = last_run is not None and not last_run.is_concluded
     waits_for = last_run.run_id if last_run is not None and in_progress else None
@@ -85,19 +81,18 @@ class Leadership:
         self._waited_for: str | None = None
         self._run: ApplicationRun | None = None
         self._led: str | None = None
-        """The run that this JobManager led last. The run's current leader may conclude it."""
+        """The run that this JobManager led last. Only its current leader may conclude it."""
         self.failure: SerializedThrowable | None = None
         """The reason why this JobManager will never lead."""
         self.since_ms: int | None = None
 
     @property
     def session(self) -> LeaderSessionId | None:
-        """The session under which the JobManager may act, or None if it may not."""
+        """The session under which the JobManager may act, or None if it may not act."""
         return self._granted if self._run is not None else None
 
     @property
     def store(self) -> LeaderStore:
-        """The leader's store, which writes under this session."""
         assert self.session is not None, "this process does not lead, so it has no store"
         return self._services.store(self.session)
 
@@ -112,7 +107,9 @@ class Leadership:
         )
 
     def on_message(self, message: LeadershipMessage, job_ids: Iterable[JobId]) -> LeadershipNews | None:
-        """Handle a message of the election or the store. `job_ids` are the jobs for which clients wait here."""
+        """Handle a message of the election or the store. `job_ids` are the jobs for which clients wait at this
+        JobManager.
+        """
         match message:
             case GrantLeadership(leader_session_id=session, waited_for=waited_for):
                 self._granted, self._waited_for, self._run, self.since_ms = session, self._led or waited_for, None, None
@@ -139,7 +136,7 @@ class Leadership:
         return None
 
     def answer(self, message: RequestApplicationRun) -> bool:
-        """Reply with the current run. Returns False if the run is not known yet, and the request has to be repeated."""
+        """Reply with the current run. Returns False if the run is unknown: the caller then repeats its request."""
         if self.failure is not None:
             message.reply_to.tell(ApplicationRunRefused(cause=self.failure))
             return True

@@ -54,7 +54,7 @@ RequirementsAnswer = JobResourceRequirementsUpdated | JobResourceRequirementsRef
 
 
 class RequirementsRequests:
-    """Pending resource requests of one job. Each gets one reply, either the JobMaster's or a refusal."""
+    """Pending resource requests of one job. Each gets one reply: the JobMaster's, or a refusal."""
 
     def __init__(self) -> None:
         self._asked: list[RequirementsRequest] = []
@@ -64,7 +64,6 @@ class RequirementsRequests:
         job_master.tell(request)
 
     def answer(self, answer: RequirementsAnswer) -> None:
-        """Forward a reply of the JobMaster, unless the request was already refused."""
         request = next((each for each in self._asked if each.client == answer.client), None)
         if request is not None:
             self._asked.remove(request)
@@ -111,10 +110,10 @@ JOB_PHASE_MOVES: dict[JobPhase, tuple[JobPhase, ...]] = {
 
 
 MAX_FAILURES = 3
-"""The number of failures of a job's JobMasters after which the job fails."""
+"""The number of JobMaster failures after which the job fails."""
 
 FAILURES_RESET_MS = 600_000
-"""The uptime of a JobMaster, in milliseconds, after which the count of failures is reset."""
+"""The uptime of a JobMaster, in milliseconds, after which the number of failures is reset."""
 
 SnapshotRequest = TriggerSavepoint | RequestCheckpoint
 SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestCheckpointSuccess | RequestCheckpointFailure
@@ -129,19 +128,16 @@ class ManagedJob:
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
-        """True while work for the job runs outside the JobManager's turns."""
+        """True while blocking work for the job runs."""
         self.is_kept = False
         self.is_bound = True
-        """True if the job's code is loaded in this process."""
         self.cancellation: CancelJob | None = None
-        """The request to cancel the job, which later JobMasters receive too."""
+        """The request to cancel the job, which is also sent to later JobMasters."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
-        """True if the job's JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
         """True if another leader has archived the job. This record is dropped once no work for the job runs here."""
         self.is_asked_again = False
-        """True if the job was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
         self._failures = 0
         self._began_ms = 0
@@ -163,7 +159,6 @@ class ManagedJob:
         return self._failures >= MAX_FAILURES
 
     def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
-        """Restore the state that a new leader has read from the store."""
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
         self.end = end if self.is_over_elsewhere else self.end or end
         self.is_over_elsewhere = False
@@ -179,12 +174,11 @@ class ManagedJob:
         self.phase = next_phase(JOB_PHASE_MOVES, self.phase, phase)
 
     def begin_work(self, phase: JobPhase) -> None:
-        """Move to a phase whose work is done outside the JobManager's turns."""
         self.move(phase)
         self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """Record that the store has the job, after this many starts. Returns True if clients are not notified yet."""
+        """Record that the store has the job, after this many starts. Returns True if clients are to be notified."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
@@ -195,11 +189,9 @@ class ManagedJob:
         self.job_master, self._began_ms = job_master, now
 
     def record_end(self, end: JobEnded) -> None:
-        """Record the end of the job, whose JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
-        """Record that another leader has archived the job, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
     def record_failure(self, failure: SerializedThrowable, now: int) -> None:
@@ -209,14 +201,12 @@ class ManagedJob:
         self.failure = failure
 
     def lose_job_master(self, now: int) -> None:
-        """Report that the job's JobMaster has died and will be replaced."""
         text = f"the JobMaster of {self.job_id} ended unexpectedly; a new one continues from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
 
     def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
-        """Record that the last JobMaster was released, with the end of the job if there was one."""
         self.is_busy = False
         if end is not None:
             self.end = end
@@ -232,14 +222,13 @@ class ManagedJob:
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Suspend the job, which the new leader continues."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.move(JobPhase.SUSPENDED)
         self.give_up_requests("its JobManager no longer leads")
 
     def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
-        """Add the client as a listener. Returns True if it now receives all changes and did not before."""
+        """Add the client as a listener. Returns True if it receives all changes from now on and did not before."""
         all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         was, self._clients[client] = self._clients.get(client), behaviour
         return behaviour is all_changes and was is not all_changes
@@ -260,7 +249,6 @@ class ManagedJob:
             client.tell(message)
 
     def tell_result(self, end: JobEnded, *, is_earlier: bool = False) -> None:
-        """Send the job's result to the waiting clients."""
         self.answer_stops(outcome_of_stop(end))
         self.refuse_snapshots(f"it has ended {end.status}")
         self._requirements.refuse_all(f"it has ended {end.status}")
@@ -276,7 +264,6 @@ class ManagedJob:
             client.tell(changed)
 
     def cancel(self, message: CancelJob) -> None:
-        """Cancel the job, in this JobMaster and in later ones."""
         if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
             message.client.tell(not_cancelled(self.job_id))
             return
@@ -291,7 +278,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def stop(self, message: StopJob) -> None:
-        """Stop the job. The client gets its reply when the job has ended, or when the stop has failed."""
+        """Stop the job. The client gets a reply when the job has ended, or when the stop has failed."""
         if self.end is not None:
             message.client.tell(
                 not_stopped(self.job_id, f"job {self.job_id} does not exist or has ended: it cannot be stopped")
@@ -313,7 +300,7 @@ class ManagedJob:
         self._stopped_by.clear()
 
     def take_snapshot(self, message: SnapshotRequest) -> None:
-        """Trigger a savepoint or checkpoint. The JobMaster replies, or a failure is sent when it ends first."""
+        """Trigger a savepoint or checkpoint. The JobMaster replies. If it ends first, a failure is sent."""
         if self.end is not None:
             message.client.tell(snapshot_refusal(message, f"job {self.job_id} does not exist or has ended"))
         elif self.phase is JobPhase.ACCEPTING:
@@ -325,7 +312,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def on_requirements_request(self, message: RequirementsRequest) -> None:
-        """Read or change the resource requirements. The JobMaster replies, or a refusal is sent if there is none."""
+        """Read or change the resource requirements. The JobMaster replies. Without a JobMaster, a refusal is sent."""
         if self.end is None and self.job_master is not None:
             self._requirements.ask(message, self.job_master)
         else:
@@ -333,7 +320,7 @@ class ManagedJob:
             message.client.tell(requirements_refusal(message, why))
 
     def answer_requirements(self, answer: RequirementsAnswer) -> None:
-        """Forward a reply of the JobMaster. New requirements are stored for its successors."""
+        """Forward a reply of the JobMaster. Store new requirements for later JobMasters."""
         if isinstance(answer, JobResourceRequirementsUpdated) and answer.is_new:
             self.submitted = replace(self.submitted, resource_requirements=answer.requirements)
         self._requirements.answer(answer)
@@ -348,13 +335,11 @@ class ManagedJob:
             answer.client.tell(answer)
 
     def refuse_snapshots(self, why: str) -> None:
-        """Fail pending savepoint and checkpoint requests."""
         for request in self._snapshots_asked:
             request.client.tell(snapshot_refusal(request, why))
         self._snapshots_asked.clear()
 
     def give_up_requests(self, why: str) -> None:
-        """Fail all pending requests, because the JobMaster has ended."""
         self.answer_stops(not_stopped(self.job_id, why))
         self.refuse_snapshots(why)
         self._requirements.refuse_all(why)
@@ -390,7 +375,7 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
-    """Return the refusal of a job that is already running (Flink's DuplicateJobSubmissionException)."""
+    """Return the refusal of a running job (Flink's DuplicateJobSubmissionException)."""
     return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"job {job_id} exists already")
 
 
@@ -436,7 +421,6 @@ def _kind_of_stop(stop: StopJob) -> str:
 
 
 JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckpoint | RequirementsRequest
-"""Requests to a job that has been submitted."""
 
 
 def job_run_by(jobs: Mapping[JobId, ManagedJob], job_master: Ref) -> ManagedJob | None:
@@ -465,7 +449,6 @@ def recover(
 
 
 def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
-    """Reply to a client's request, or forward it to the JobMaster."""
     job = jobs.get(request.job_id)
     if job is None:
         _answer_without(request)

@@ -40,7 +40,7 @@ def recover_jobs(
     """Return the jobs that a new leader continues, and the results of `known_jobs` and of jobs that are not archived
     yet.
 
-    If the run `waited_for` has ended meanwhile, it is retained, because its results answer the waiting clients.
+    If the run `waited_for` has ended, it is not replaced by a new run, because waiting clients need its results.
     """
     store = services.store(session)
     last = services.last_run()
@@ -63,7 +63,7 @@ def recover_jobs(
 
 
 def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) -> JobsRecovered:
-    """Begin a new run of the application, dropping the results of the concluded one."""
+    """Begin a new run of the application, and drop the results of the concluded run."""
     run = ApplicationRun(run_id=services.store(session).run())
     return JobsRecovered(leader_session_id=session, run=run)
 
@@ -81,7 +81,7 @@ def accept_job(
     if end is not None:
         return JobAlreadyEnded(end=end)
     data_plane.check(job_graph)
-    # A stored job has started before, and the checkpoint from which it started may be gone.
+    # A stored job has been started before, and the checkpoint from which it started may be gone.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
     CheckpointStorage.of(job_graph.checkpointing).write_job_graph(job_graph)
@@ -89,7 +89,7 @@ def accept_job(
 
 
 def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
-    """Check the checkpoint against the job before the reply to the client, as Flink's JobManager does."""
+    """Check the checkpoint before the reply to the client, as Flink's JobManager does."""
     checkpoint = CheckpointStorage(path).read_metadata(path)
     allow = submitted.allow_non_restored_state
     assign(checkpoint, submitted.job_graph.vertices, allow_non_restored_state=allow)
@@ -98,7 +98,7 @@ def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
 def begin_again(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted:
-    """Store one more start of a job whose code is in this driver."""
+    """Store another start of a job whose code is in this driver."""
     return _kept(store, services, data_plane, replace(submitted, starts=submitted.starts + 1))
 
 
@@ -129,7 +129,7 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
     """End the remaining work of a JobMaster. Its staged rows and checkpoints stay for the next JobMaster."""
     job_id = job_graph.job_id
     data_plane.end_attempts(job_id)
-    # A leader runs the job again; otherwise another process may.
+    # A leader will run the job again. Otherwise another process may run it.
     data_plane.release_job(job_id, keep_staged=True, keep_owner=store is not None)
     return JobMasterReleased(
         job_id=job_id,
@@ -139,7 +139,7 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
 
 
 def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
-    """Record the end of a job whose JobMaster has cleaned up everything, and remove the job."""
+    """Archive a job whose JobMaster has cleaned up."""
     store.put_result(end)
     submitted = store.job(end.job_id)
     if submitted is not None:
@@ -186,5 +186,4 @@ def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
 
 
 def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedUp:
-    """Look up the result of an unknown job, for a client that reconnects."""
     return JobResultLookedUp(job_id=job_id, client=client, end=store.result(job_id))

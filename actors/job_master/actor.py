@@ -329,7 +329,7 @@ class JobMaster(Actor):
         changed = job.JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._listeners.tell(changed)
-        # The graph itself handles the consequences of a status change for a pending stop.
+        # The graph itself handles what a status change means for a pending stop.
         self._savepoints.job_moved(status, cause)
         if status is job.JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))

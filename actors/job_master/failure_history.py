@@ -25,7 +25,7 @@ from flykka.runtime.context import ActorContext
 _log = logging.getLogger(__name__)
 
 LABELS_TIMEOUT_MS = 10_000
-"""The milliseconds for which an ended job waits for the labels of its failures."""
+"""Milliseconds for which an ended job waits for the labels of its failures."""
 
 FailureHistoryMessage = FailureLabelled | FailureLabelsTimedOut
 
@@ -50,7 +50,6 @@ class FailureHistory:
         self._has_ended = False
 
     def on_effect(self, effect: Effect, now: int) -> None:
-        """Record an effect of the graph if it is a failure, or the reaction to a failure."""
         for entry in self._history.on_effect(effect, now):
             self._tell(entry)
         for new in self._history.take_new():
@@ -61,7 +60,7 @@ class FailureHistory:
         self._history.checkpoint_completed()
 
     def end(self) -> bool:
-        """Record the end of the job. Returns True if no labels are pending. Otherwise a later message completes it."""
+        """Record the end of the job. Returns False if labels are pending: a later message completes the history."""
         self._has_ended = True
         if self._unlabelled:
             self._context.timers.start_once("failure-labels", LABELS_TIMEOUT_MS, FailureLabelsTimedOut())

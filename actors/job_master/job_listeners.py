@@ -31,7 +31,7 @@ class JobListeners:
             listener.tell(message)
 
     def report_restore(self, checkpoint_id: int | None, now: int) -> None:
-        """Report that the job continues from a checkpoint, or (None) from the beginning."""
+        """Report the checkpoint from which the job continues. None means the beginning of the input."""
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
     def report_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:

@@ -74,7 +74,7 @@ _PAUSE_MS = 10
 
 
 class OperatorCoordinatorHandler:
-    """The operator coordinators of one job. Used in the turns of its JobMaster only."""
+    """Used in the turns of one JobMaster only."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class OperatorCoordinatorHandler:
             for _, operator in sources
         }
         self._discovering: dict[OperatorId, bytes] = {}
-        """For each pending discovery, the position from which the source's splits are being discovered."""
+        """The position from which each source's splits are being discovered."""
         self._of_functions = OperatorCoordinators(
             context,
             graph,
@@ -127,7 +127,7 @@ class OperatorCoordinatorHandler:
         reset.
 
         Raises:
-            RestoreError: this version cannot read the state of a source.
+            RestoreError: this flykka version cannot read the state of a source.
         """
         if version == self._version:
             # The readers of this version may have been assigned splits already.
@@ -152,7 +152,7 @@ class OperatorCoordinatorHandler:
         """Take back the splits that these restarting subtasks received after the checkpoint or, without one, ever."""
         self._of_functions.reset_tasks(tasks, checkpoint_id, states)
         for vertex_id, subtask in tasks:
-            # Only subtasks with a source need an event, and most have none.
+            # Only subtasks with a source need an event, and most subtasks have no source.
             if vertex_id in self._vertices:
                 reset = source_events.SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
                 self._decide(reset)
@@ -188,12 +188,10 @@ class OperatorCoordinatorHandler:
         self._decide(message)
 
     def on_alignment(self, message: ReportedWatermark | WatermarkAlignmentDue) -> None:
-        """Handle the watermark of an aligned source, or the timer that sends its group the new limit."""
         if isinstance(message, WatermarkAlignmentDue) or self._graph.execution(message.attempt) is not None:
             self._align(message)
 
     def explained(self, job: JobExplained) -> JobExplained:
-        """Add the number of retained splits to an explanation."""
         return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
@@ -202,7 +200,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """Handle a new state of an attempt. Readers whose attempts are ending receive nothing more."""
+        """Handle a new state of an attempt. A reader whose attempt is ending receives nothing more."""
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
@@ -247,13 +245,14 @@ class OperatorCoordinatorHandler:
         message: Message,
         states: Collection[ExecutionState] = (ExecutionState.RUNNING,),
     ) -> None:
-        """Send a message to an attempt through its TaskManager if it is in one of these states."""
         execution = self._graph.execution(attempt)
         if execution is not None and execution.state in states and execution.slot is not None:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Return pending split discoveries by source. A fork calls them itself, because it lacks their threads."""
+        """Return pending split discoveries by source. A fork of a recorded run calls them itself, because it has no
+        threads.
+        """
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()
@@ -284,7 +283,6 @@ class _Discovery:
         return self._begin()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return splits after `position` and the delay of the next discovery. May block. Raises the source's errors."""
         self._watch.end()
         discovery = self._discovery
         splits = discovery.discover(position)
@@ -296,8 +294,8 @@ class _Discovery:
 class DiscoveryWatch:
     """Wakes a source as soon as new splits may exist, so that it need not wait for the next periodic discovery.
 
-    Storage that can cheaply check for changes is polled many times a second, on a thread that ends with the next
-    discovery, at the end of the interval, or with the actor. The periodic discovery finds changes that are missed here.
+    Storage that can cheaply check for changes is polled many times a second. The polling thread ends with the next
+    discovery, at the end of the interval, or with the actor. The periodic discovery finds changes that polling misses.
 
     `wake` is called on another thread, at most once per `begin`.
     """
@@ -308,7 +306,6 @@ class DiscoveryWatch:
         self._watching: threading.Event | None = None
 
     def begin(self, changed: Callable[[], bool], within_ms: int) -> None:
-        """Wake the source if `changed` returns True within this time."""
         ended = self._watching = threading.Event()
         polls = within_ms // _PAUSE_MS - 1
         threading.Thread(target=self._watch, args=(changed, ended, polls), name="flykka-discovery", daemon=True).start()

@@ -1,6 +1,7 @@
 """The part of a JobMaster that handles operator coordinators and global aggregates of user functions.
 
-The user's code runs on threads outside of the JobMaster's turns. Its results are messages, so a replay does not run it.
+The user's code runs on threads outside of the JobMaster's turns. Results arrive as messages, so a replay does not run
+the code.
 """
 
 from __future__ import annotations
@@ -139,7 +140,6 @@ class OperatorCoordinators:
                 assert_never(message)
 
     def reset(self, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Start all coordinators from a checkpoint, or from the beginning."""
         by_operator = {state.operator_id: state for state in states}
         self._states.clear()
         for operator_id, vertex_id in self._vertices.items():
@@ -151,8 +151,8 @@ class OperatorCoordinators:
     ) -> None:
         """Restart some tasks from a checkpoint, or from the beginning.
 
-        If these are all subtasks of an operator, its coordinator is reset too, because no subtask continues. Flink
-        instead calls the coordinator for each subtask in this case, too.
+        If all subtasks of an operator restart, its coordinator is reset, because no subtask continues. Flink instead
+        calls the coordinator for each subtask.
         """
         if self.is_empty:
             return
@@ -198,7 +198,9 @@ class OperatorCoordinators:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """Handle a subtask's response to a barrier. Returns it with the events that it had sent before the barrier."""
+        """Handle a subtask's response to a barrier. Returns it with the events that the subtask had sent before the
+        barrier.
+        """
         holder = self._holder_of(message.attempt)
         if holder is None or self._graph.execution(message.attempt) is None:
             return message
@@ -274,7 +276,7 @@ class OperatorCoordinators:
 
 
 class _Coordinator:
-    """The coordinator of one operator, on its own thread and never in an actor's turn."""
+    """Calls the coordinator of one operator on its own thread, never in an actor's turn."""
 
     outside_state = True
 
@@ -291,12 +293,11 @@ class _Coordinator:
         return self._begin()
 
     def call_coordinator(self, calls: tuple[CoordinatorCall, ...]) -> CoordinatorAnswer:
-        """Make calls, one after the other. May block. Raises the user's errors, which name the operator."""
         return self._calls.run(calls)
 
 
 class _Aggregates:
-    """The functions of the global aggregates, on their own thread."""
+    """Calls the functions of the global aggregates on their own thread."""
 
     outside_state = True
 
@@ -313,14 +314,13 @@ class _Aggregates:
         return self._begin()
 
     def update_aggregates(self, updates: tuple[AggregateUpdate, ...]) -> GlobalAggregatesUpdated:
-        """Add values. May block. Raises the user's errors, which name the aggregate."""
         return GlobalAggregatesUpdated(results=self._functions.update(updates))
 
 
 class CoordinatorThread:
-    """Runs the calls of one of the user's coordinators on a thread, in order.
+    """Runs the calls of one user coordinator on a thread, in order.
 
-    The thread ends after some idle time, so it needs no shutdown, even if its JobMaster is killed.
+    The thread ends when it has been idle for some time, so it needs no shutdown, even if its JobMaster is killed.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """The part of a JobMaster that rescales its job: requests slots and checkpoints, and stores resource requirements.
 
-Requirements of clients are stored before they take effect, one at a time, so that the job's next JobMaster continues
+Requirements of clients are stored one at a time before they take effect, so that the job's next JobMaster continues
 with them (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides, and the ExecutionGraph
 rescales.
 """
@@ -59,7 +59,7 @@ GraphEvent = RescaleRequested | SchedulingRequested | JobRestartDue | GlobalFail
 
 
 class RescalingHandler:
-    """The parallelism of one job. Used in the turns of its JobMaster only."""
+    """Used in the turns of one JobMaster only."""
 
     def __init__(
         self,
@@ -85,14 +85,12 @@ class RescalingHandler:
         """Updates waiting to be stored. The first one is being stored."""
 
     def start(self) -> list[GraphEvent]:
-        """Start the job at once, or when there are slots for it."""
         return self._decide(events.StartRequested())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
         return self._decide(JobMoved(status=status))
 
     def tasks_deployed(self) -> list[GraphEvent]:
-        """Called when all tasks of the job have been sent to their slots."""
         return self._decide(events.TasksDeployed())
 
     def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
@@ -103,18 +101,16 @@ class RescalingHandler:
         return self._decide(events.RescaleRefused(why=why))
 
     def explained(self, job: JobExplained) -> JobExplained:
-        """Add the slots that the job waits for to its explanation."""
         waits = self._scheduler.explain()
         return job if waits is None else replace(job, waits_for_resources=waits)
 
     def graph_rescaled(self) -> None:
-        """Report the new parallelism of the job graph to the listeners."""
         vertices = parallelism_of(self._graph.job_graph).items()
         infos = (VertexParallelismInfo(vertex_id=vertex, parallelism=parallelism) for vertex, parallelism in vertices)
         self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(infos)))
 
     def handles(self, message: SavepointCompleted | SavepointFailed) -> bool:
-        """Return whether this is a response to a checkpoint that was requested here, even if it is late."""
+        """Return whether this is a response, possibly late, to a checkpoint that this handler requested."""
         return self._scheduler.awaits(message.request_id)
 
     def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:
@@ -122,7 +118,7 @@ class RescalingHandler:
         return self._decide(events.CheckpointAnswered(request_id=message.request_id, is_complete=is_complete))
 
     def on_message(self, message: RescalingMessage) -> list[GraphEvent]:
-        """Handle a message about requirements or slots. Returns the resulting events for the ExecutionGraph."""
+        """Return the resulting events for the ExecutionGraph."""
         match message:
             case UpdateJobResourceRequirements():
                 self._updates.append(message)
@@ -142,7 +138,7 @@ class RescalingHandler:
                 assert_never(message)
 
     def _store_next(self) -> None:
-        """Store the next waiting update, refusing updates that cannot be met."""
+        """Store the next waiting update. Refuses updates that cannot be met."""
         while self._updates:
             update = self._updates[0]
             requirements = updated(self._scheduler.requirements, update.requirements)
@@ -212,7 +208,7 @@ class RescalingHandler:
 def _fitting(
     graph: RescalableExecutionGraph, requirements: JobResourceRequirements | None
 ) -> JobResourceRequirements | None:
-    """Return the previous JobMaster's requirements if this program, which may have changed, can meet them."""
+    """Return the previous JobMaster's requirements if the program, which may have changed, can meet them."""
     if requirements is None:
         return None
     try:
@@ -223,6 +219,6 @@ def _fitting(
 
 
 def _stored(store: LeaderStore, job_id: JobId, requirements: JobResourceRequirements) -> JobResourceRequirementsStored:
-    # If this JobMaster is considered dead, the JobManager may write a new start of the job at the same time.
+    # The JobManager may write a new start of the job at the same time, if it considers this JobMaster dead.
     store.change_job(job_id, lambda job: replace(job, resource_requirements=requirements))
     return JobResourceRequirementsStored(requirements=requirements)

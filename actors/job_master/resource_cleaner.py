@@ -33,13 +33,12 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 RECORD_RETRY_MS = 1_000
-"""The milliseconds before recording a job's end is retried."""
 
 CleanupMessage = JobResultRecorded | RecordResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
 
 
 class ResourceCleaner:
-    """Cleans up after one job. Used in the turns of its JobMaster only."""
+    """Used in the turns of one JobMaster only."""
 
     def __init__(
         self,
@@ -101,7 +100,7 @@ class ResourceCleaner:
             _log.error("the end of job %s could not be recorded: %s", self._job_id, cause.message)
             self._context.timers.start_once("note-result", RECORD_RETRY_MS, RecordResultDue(job_id=self._job_id))
             return
-        # Running work ends first: a killed attempt may still write where checkpoints are about to be deleted.
+        # Running work must end first, because a killed attempt may still write to the checkpoint folders.
         self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
     def _record_result(self, end: JobEnded) -> None:
@@ -127,5 +126,5 @@ class ResourceCleaner:
 
     def _publish_failure(self, message: Message, cause: SerializedThrowable | None) -> None:
         if cause is not None:
-            # The job keeps its result. Operators of the cluster are notified of possible leftovers.
+            # The job keeps its result. The event informs operators of the cluster about possible leftovers.
             self._context.publish(message)

@@ -42,7 +42,7 @@ SavepointMessage = (
 
 
 class SavepointHandler:
-    """The savepoints of one job. Used in the turns of its JobMaster only."""
+    """Used in the turns of one JobMaster only."""
 
     def __init__(self, context: ActorContext, job_graph: JobGraph, checkpoint_coordinator: Ref) -> None:
         self._context = context
@@ -60,7 +60,7 @@ class SavepointHandler:
         self._decide(JobMoved(status=status, cause=cause))
 
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
-        """Handle a message about a savepoint or a stop. Returns the resulting events for the ExecutionGraph."""
+        """Return the resulting events for the ExecutionGraph."""
         match message:
             case job.TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
@@ -76,7 +76,8 @@ class SavepointHandler:
                 )
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
-                    # The client has its reply. Operators of the cluster are notified of possible leftovers.
+                    # The client already has its reply. The event informs operators of the cluster about possible
+                    # leftovers.
                     self._context.publish(message)
                 return []
             case _:

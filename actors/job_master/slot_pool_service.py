@@ -71,7 +71,7 @@ SlotMessage = (
 )
 
 _RESOURCE_MANAGER = "resource-manager"
-"""The name of the ResourceManager among the heartbeat targets; the other targets are TaskManagers."""
+"""The id of the ResourceManager among the heartbeat targets. The other targets are TaskManagers."""
 
 
 class SlotPoolService:
@@ -107,7 +107,6 @@ class SlotPoolService:
         self._context.timers.start_fixed_delay("idle-slots", slot_pool.IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
-        """Return all slots, because the job has ended."""
         self._decide(slot_pool.PoolClosed())
 
     def disconnect(self) -> None:
@@ -122,7 +121,7 @@ class SlotPoolService:
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:
-        """Ask the ResourceManager, if connected, how many slots there are. It replies with `SlotsExplained`."""
+        """Ask the ResourceManager, if connected, for its slots. It replies with `SlotsExplained`."""
         self._resource_manager.tell(ExplainSlots(reply_to=self._context.ref))
 
     def place(self, request: RequestSlots | ReturnSlot | ForgetPriorSlots) -> list[SlotAnswer]:
@@ -130,7 +129,6 @@ class SlotPoolService:
         return self._decide(request)
 
     def on_message(self, message: SlotMessage) -> list[SlotAnswer]:
-        """Handle a message about slots, TaskManagers or the ResourceManager."""
         match message:
             case RegisterTaskManager():
                 return self._on_register_task_manager(message)
@@ -157,7 +155,7 @@ class SlotPoolService:
             case DisconnectResourceManager():
                 return self._lose_resource_manager()
             case SlotRequestFailed(allocation_id=allocation_id) if self._allocator.pool.holds(allocation_id):
-                # The JobMaster itself watches this TaskManager, so its loss is handled only once, as a whole.
+                # The JobMaster itself watches this TaskManager and handles its loss once for all tasks.
                 return []
             case OfferSlots() | SlotRequestFailed() | FailSlot() | SlotRequestTimedOut() | IdleSlotsDue():
                 return self._decide(message)
@@ -186,7 +184,6 @@ class SlotPoolService:
         return self._decide(slot_pool.ResourceManagerConnected())
 
     def _lose_resource_manager(self) -> list[SlotAnswer]:
-        """Look up a new ResourceManager, which is then sent the pending slot requests."""
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         answers = self._decide(slot_pool.ResourceManagerDisconnected())
         self._resource_manager.seek()
@@ -249,8 +246,7 @@ class SlotPoolService:
             if timed_out.target == _RESOURCE_MANAGER:
                 answers += self._lose_resource_manager()
             else:
-                # The TaskManager is notified in case it is alive, so that its tasks end before its own heartbeat
-                # timeout.
+                # The TaskManager may be alive. The notification ends its tasks before its own heartbeat timeout.
                 answers += self._disconnect(
                     TaskManagerId(timed_out.target), f"it sent no heartbeat for {timed_out.silent_ms} ms"
                 )

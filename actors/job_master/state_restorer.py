@@ -1,9 +1,9 @@
 """The part of a JobMaster that distributes the state of a checkpoint to restarting attempts and sources.
 
-If the whole job restarts, its sources are reset to the checkpoint too, even if the tasks that requested the state have
-failed meanwhile: new attempts request the state again, and sources that were never started would have no splits for
-them. If only some tasks restart, only their readers are reset: splits that they received after the checkpoint are
-assigned again (Flink's SourceCoordinator.subtaskReset).
+If the whole job restarts, its sources are reset to the checkpoint even if the tasks that requested the state have
+failed meanwhile: new attempts request the state again, and sources that were never started have no splits for them. If
+only some tasks restart, only their readers are reset: splits that they received after the checkpoint are assigned again
+(Flink's SourceCoordinator.subtaskReset).
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class StateRestorer:
     def on_message(
         self, message: RestoreState | RestoreStateFailed
     ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """Return events for the ExecutionGraph. Empty if the requesting tasks have ended: new tasks request again."""
+        """Return events for the ExecutionGraph, or none if the requesting tasks have ended. New tasks request the state
+        again.
+        """
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()

@@ -26,10 +26,8 @@ _EXCLUSIVE = frozenset({"file", "local", "memory", "s3", "s3a"})
 
 
 class FsspecFiles:
-    """Implements `LeaseFiles` for one folder."""
-
     def __init__(self, fs: AbstractFileSystem, folder: str, permissions: int | None = None) -> None:
-        """`permissions` are those of a folder that has to be created (None: by the umask)."""
+        """A created folder gets `permissions` (None: by the umask)."""
         self._fs, self._folder, self._permissions = fs, folder, permissions
         protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self.creates_exclusively = not _EXCLUSIVE.isdisjoint(protocols)
@@ -94,9 +92,10 @@ def sink_folder(folder: str, staging: str, checkpoints: OwnedFolder) -> OwnedFol
 
 
 def own(folder: OwnedFolder, waiting: Waiting, files: LeaseFiles | None = None) -> Ownership:
-    """Acquire the ownership of a folder, in `files` or by default through fsspec. May block for longer than a lease.
+    """Acquire the ownership of a folder. May block for longer than a lease.
 
-    A local file system uses a lock, any other a lease. Raises the errors of `OwnerLock` and `OwnerLease`.
+    A local file system uses a lock, any other a lease. `files` replaces the access through fsspec. Raises the errors of
+    `OwnerLock` and `OwnerLease`.
     """
     removes_record = not folder.of_checkpoints
     if files is None:

@@ -9,13 +9,13 @@ OF_THE_NETWORK = frozenset(
     {"afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"}
 )
 _OF_A_HOST = frozenset({"9p", "virtiofs", "vboxsf"})
-"""The file systems that a virtual machine shares with its host."""
+"""File systems that a virtual machine shares with its host."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def network_file_system(folder: Path) -> str | None:
-    """Return the type of `folder`'s file system if it is known to be a network file system, else None."""
+    """Return the type of the folder's file system, or None unless it is known to be a network file system."""
     kind = _kind(folder)
     return kind if kind in OF_THE_NETWORK else None
 
@@ -27,7 +27,6 @@ def locks_are_shared(folder: Path) -> bool:
 
 
 def file_system_of(folder: Path, mountinfo: str) -> str | None:
-    """Return the type of `folder`'s file system according to Linux's `mountinfo`."""
     mounted: dict[Path, str] = {}
     for line in mountinfo.splitlines():
         mount, separator, file_system = line.partition(" - ")

@@ -2,12 +2,12 @@
 
     <record>.<number>    the record of the owner with this number; the highest number counts
 
-An owner keeps renewing its record. A newcomer takes over when the record has not changed for a whole lease by the
-newcomer's own clock: clocks of two machines are never compared. The newcomer creates the record with the next number;
-if the store supports exclusive creation, only one newcomer can succeed. Otherwise a newcomer writes its record, waits
+An owner keeps renewing its record. A newcomer takes over when the record has not changed for one lease period by the
+newcomer's own clock: clocks of two machines are never compared. The newcomer creates the record with the next number.
+If the store supports exclusive creation, only one newcomer can succeed. Otherwise a newcomer writes its record, waits
 and reads it again: the last writer is the owner, unless a write takes longer than that wait.
 
-An owner that was paused writes only to its own record, with a lower number than its successor's, and checks for a
+An owner that was paused writes only to its own record, which has a lower number than its successor's, and checks for a
 successor before it acts.
 """
 
@@ -35,19 +35,15 @@ class LeaseFiles(Protocol):
     """True if `create` cannot succeed for two processes."""
 
     def names(self) -> list[str]:
-        """Return the names of the files, or an empty list if there is no folder."""
+        """Return the names of the files. Without a folder there are none."""
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file. Raises `FileNotFoundError`."""
+    def read(self, name: str) -> bytes: ...
 
-    def create(self, name: str, data: bytes) -> None:
-        """Create a file. Raises `FileExistsError` if it exists."""
+    def create(self, name: str, data: bytes) -> None: ...
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file, replacing an existing one."""
+    def write(self, name: str, data: bytes) -> None: ...
 
-    def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
+    def remove(self, name: str) -> None: ...
 
 
 class OwnerLease:
@@ -81,12 +77,11 @@ class OwnerLease:
         return self._record.number
 
     def start(self, on_lost: OnLost) -> None:
-        """Renew the lease on a thread, until it is released or lost."""
         self._on_lost = on_lost
         Thread(target=self._renew_all_the_time, name="flykka-owner-lease", daemon=True).start()
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if the ownership is lost. The store is read only if the lease has expired."""
+        """Raise `OwnershipLostError` if the ownership is lost. Reads the store only if the lease has expired."""
         if self._is_lost or self._waiting.now() >= self._valid_until:
             self.confirm()
 
@@ -128,7 +123,7 @@ class OwnerLease:
         began = self._waiting.now()
         latest = self._latest()
         owner = None if latest is None else read_record(latest[1])
-        # An owner may remove its record at its end, so there may have been another owner that has already ended.
+        # An owner may remove its record when it ends, so another owner may have come and gone.
         is_gone = latest is None and self._removes_record
         if is_gone or (latest is not None and latest[0] > self.number) or not self._is_own(owner):
             self._is_lost, self._successor = True, owner
@@ -174,7 +169,7 @@ class OwnerLease:
         return 0
 
     def _watch(self, record: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
-        """Watch the record for some seconds. Returns it as soon as it changes."""
+        """Watch the record for some seconds. Returns the record as soon as it changes."""
         until = self._waiting.now() + seconds
         while True:
             if self._waiting.pause(max(0.0, min(seconds / _LOOKS_PER_LEASE, until - self._waiting.now()))):

@@ -1,4 +1,4 @@
-"""Ownership by a lock (flock) on the record itself, on file systems whose locks all processes see.
+"""Ownership by a lock (flock) on the record itself, on file systems on which all processes see the lock.
 
 The process holds the lock: the lock is released when the process ends for any reason, and stays held while the process
 is paused. This works for every path to the file, for every user and in every container.
@@ -22,7 +22,7 @@ from flykka.runtime.permissions import of_file
 from flykka.runtime.temporary_folders import lock, open_exclusively
 
 POLL_SECONDS = 0.1
-"""The seconds between two attempts to take a lock that another process holds."""
+"""Seconds between two attempts to take a lock that another process holds."""
 
 _LARGEST = 65_536
 
@@ -30,8 +30,8 @@ _LARGEST = 65_536
 class OwnerLock:
     """The ownership of one folder, from its acquisition until `release`.
 
-    The record remains after the release, so that the next owner gets a higher number. With `removes_record`, for
-    folders in which only the lock counts, an ended job leaves no file.
+    The record remains after the release, so that the next owner gets a higher number. With `removes_record` it is
+    removed, for folders in which only the lock counts.
 
     Raises:
         OwnedByAnotherError: another process, or another environment of this process, owns the folder.
@@ -56,7 +56,7 @@ class OwnerLock:
         """Do nothing, because a lock needs no renewal."""
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has the record, because the folder was deleted and recreated.
+        """Raise `OwnershipLostError` if the record is another process's, because the folder was deleted and recreated.
 
         While the file exists, no other process can hold its lock.
         """
@@ -116,13 +116,13 @@ class OwnerLock:
                     # If the name of the record were lost in a crash, the next owner would reuse the number.
                     sync_folders([self._file.parent])
                     return True
-                # The previous owner has just removed the file, so try again.
+                # The previous owner has just removed the file, so the loop tries again.
             finally:
                 if descriptor != self._descriptor:
                     os.close(descriptor)
 
     def _replace(self, owner: OwnerRecord) -> None:
-        """Replace the record of a paused owner that no longer leads. That owner notices this when it resumes."""
+        """Replace the record of a paused owner that no longer leads. That owner notices the change when it resumes."""
         unnamed = self._file.with_suffix(".new")
         descriptor = open_exclusively(unnamed, self._mode)
         lock(descriptor)
@@ -137,7 +137,8 @@ class OwnerLock:
 
     def _make_folders(self) -> None:
         folder = self._file.parent
-        # The folder of records is removed with the last record. Its parent stays for readers once a job has run.
+        # The folder of records is removed with the last record. Its parent folder stays if a job has run, for
+        # readers.
         self._removed = self._removed or (folder, *(() if folder.parent.exists() else (folder.parent,)))
         if self._folder.permissions is None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -149,7 +150,7 @@ class OwnerLock:
         try:
             return os.open(self._file, flags | os.O_RDWR, self._mode), True
         except PermissionError as error:
-            # Locking needs no write permission, and shows whether the owner is still running.
+            # Locking needs no write permission. It shows whether the owner is still running.
             with suppress(PermissionError, FileNotFoundError):
                 return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC), False
             can_enter = os.access(self._file.parent, os.X_OK)
@@ -190,7 +191,6 @@ class OwnerLock:
 
 
 def ownership_lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
-    """Return the error of an owner that has been replaced."""
     by = f"{successor}, since {successor.since} (owner {successor.number})" if successor else "another process"
     return OwnershipLostError(
         f"job {folder.job_name!r} has lost {folder.folder} to {by}; this process was its owner {number}. It publishes"

@@ -20,7 +20,7 @@ from uuid import uuid4
 from flykka.actors.errors import OwnedByAnotherError, OwnershipLostError
 
 LEASE_MS = 15_000
-"""The milliseconds after which the lease of an owner without a lock expires, unless it is renewed."""
+"""Milliseconds after which the lease of an owner without a lock expires unless renewed."""
 
 Say = Callable[[str], object]
 OnLost = Callable[[OwnershipLostError], object]
@@ -39,7 +39,7 @@ class Ownership(Protocol):
         """The fencing number, higher than that of every earlier owner."""
 
     def start(self, on_lost: OnLost) -> None:
-        """Keep the folder, renewing the ownership if necessary. If it is lost, `on_lost` is called on any thread."""
+        """Start to renew the ownership if necessary. If the folder is lost, `on_lost` is called on any thread."""
 
     def check(self) -> None:
         """Raise `OwnershipLostError` if another process has taken over the folder. Cheap while the lease lasts.
@@ -60,8 +60,8 @@ class Waiting:
     """Options for waiting for a folder that another process owns.
 
     If `patient`, wait until that process has ended; otherwise raise. `leads` returns whether this process now leads in
-    its high-availability store; if so, and the folder's owner used the same store, take over from that owner at once.
-    `say` is called once before waiting. `pause` waits for some seconds and returns True if waiting was cancelled.
+    its high-availability store. If it leads, and the folder's owner used the same store, take over from that owner at
+    once. `say` is called once before waiting. `pause` waits for some seconds and returns True if waiting was cancelled.
     """
 
     say: Say
@@ -75,9 +75,9 @@ class Waiting:
 class OwnerRecord:
     """The record of an owner. `number` grows with each owner of the folder; `token` is unique.
 
-    `lease_ms` is the lease of an owner that holds no lock, and `renewals` counts how often it was renewed. An owner
-    that ended normally has `released` the folder. An owner with a high-availability `store` owns the folder as long as
-    it leads in that store.
+    `lease_ms` is the lease of an owner that holds no lock, and `renewals` counts its renewals. An owner that ended
+    normally has `released` the folder. An owner with a high-availability `store` owns the folder as long as it leads in
+    that store.
     """
 
     number: int
@@ -118,7 +118,7 @@ def read_record(data: bytes) -> OwnerRecord | None:
 class OwnedFolder:
     """A folder that this process should own for a job, as users know it, and the path `file` of its record.
 
-    A sink's folder is owned in addition to the job's checkpoint folder, `checkpoint_directory`. Missing folders are
+    A sink's folder is owned in addition to `checkpoint_directory`, the job's checkpoint folder. Missing folders are
     created with `permissions` (None: by the umask), which also apply to the record.
     """
 
@@ -132,7 +132,7 @@ class OwnedFolder:
 
     @property
     def of_checkpoints(self) -> bool:
-        """True for the checkpoint folder of the job, False for the folder of a sink."""
+        """True for the job's checkpoint folder, False for a sink's folder."""
         return self.folder == self.checkpoint_directory
 
     def record(self, number: int) -> OwnerRecord:
@@ -150,7 +150,7 @@ class OwnedFolder:
         )
 
     def refusal(self, owner: OwnerRecord | None, *, is_here: bool = False) -> OwnedByAnotherError:
-        """Return the error for a start while `owner` has the folder. None means that the owner is unknown."""
+        """Return the error for a start while `owner` owns the folder. None means that the owner is unknown."""
         who = str(owner) if owner is not None else "another process"
         if is_here:
             who = f"this process ({owner.pid})" if owner is not None else "this process"
@@ -172,5 +172,5 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # The user has no name in the system, as in a container.
+        # The user has no name in the system, for example in a container.
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

@@ -33,7 +33,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 
 TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
-"""Creates the props of the TaskManager with this id, which registers at the ResourceManager with this ref."""
+"""A function that creates the props of a TaskManager, which registers at the ResourceManager of the given ref."""
 
 
 SlotMessage = (
@@ -139,7 +139,7 @@ class ResourceManager(Actor):
         )
 
     def _survivors(self) -> tuple[TaskManagerId, ...]:
-        """Return the TaskManagers of an earlier ResourceManager, after asking them to register here."""
+        """Ask the TaskManagers of an earlier ResourceManager to register here, and return their ids."""
         refs = self.context.actor_selection(f"../{NAME}*").resolve()
         for ref in refs:
             self._register(TaskManagerId(ref.path.rpartition("/")[2]), ref)
@@ -150,7 +150,7 @@ class ResourceManager(Actor):
         try:
             ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
         except SpawnRefusedError:
-            return  # The cluster shuts down before it was complete, for example because its first job is refused.
+            return  # The cluster is shut down before it was complete, for example because its first job is refused.
         self._register(task_manager, ref)
 
     def _register(self, task_manager: TaskManagerId, ref: Ref) -> None:
@@ -237,12 +237,12 @@ class ResourceManager(Actor):
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._task_manager_heartbeats.on_heartbeat_due():
             task_manager = TaskManagerId(timed_out.target)
-            # The TaskManager may only be stuck. It is stopped, so that it does not continue to work next to its
+            # The TaskManager may only be slow. It is stopped, so that it does not work in parallel with its
             # successor.
             self.context.stop(self._task_managers[task_manager])
             self._on_lost(task_manager, f"{task_manager} sent no heartbeat for {timed_out.silent_ms} ms")
         for timed_out in self._job_master_heartbeats.on_heartbeat_due():
-            # The JobMaster may only be stuck. It is notified that it has to register again.
+            # The JobMaster may only be slow. It is notified that it has to register again.
             job_id = JobId(timed_out.target)
             self._registrations.tell(
                 self._job_masters[job_id].ref, registration.DisconnectResourceManager(job_id=job_id)
@@ -291,7 +291,7 @@ class ResourceManager(Actor):
     def _acknowledge(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers[task_manager]
         was_known = ref in self._registrations
-        # Sent without a session: this message introduces it.
+        # The message has no session, because it introduces the session.
         ref.tell(
             registration.AcknowledgeRegistration(
                 leader_session_id=self._registrations.open_session(ref),
@@ -319,7 +319,6 @@ class Registrations:
         return ref in self._sessions
 
     def open_session(self, ref: Ref) -> LeaderSessionId:
-        """Return the actor's session, which both sides use. Creates the session if there is none."""
         session = self._sessions.get(ref)
         if session is None:
             session = self._sessions[ref] = LeaderSessionId(self._context.new_id("registration"))
@@ -327,13 +326,12 @@ class Registrations:
         return session
 
     def close_session(self, ref: Ref) -> None:
-        """Unwatch the actor, and reject its messages from now on."""
         self._context.unwatch(ref)
         session = self._sessions.pop(ref, None)
         if session is not None:
             self._context.revoke_session(session)
 
     def tell(self, ref: Ref, message: Message) -> None:
-        """Send a message under the actor's session, or without one if the actor has none because it was refused."""
+        """Send a message under the actor's session. A refused actor has no session."""
         session = self._sessions.get(ref)
         (ref if session is None else Gateway(ref, session)).tell(message)

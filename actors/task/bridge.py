@@ -2,7 +2,7 @@
 
 The actor makes no decisions: for a command of the Task it runs the engine's method of the same name on the command's
 lane, and sends the result to the Task. No turn blocks: results return as messages, so the actor's trace contains all
-results of the engine. The bridge is the unit of kills, and the boundary of a replay.
+results of the engine. Faults kill the bridge, and a replay ends at it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from flykka.runtime.actor import Actor
 
 
 class Engines(Protocol):
-    """The part of a data plane that a bridge needs."""
-
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
         """Create an attempt's engine. `report` may be called on any thread, with a failure outside of any command."""
 
@@ -52,8 +50,6 @@ class OwnedEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """A command that the engine has not completed yet, its description, and its start time."""
-
     command: Command
     what: str
     begun_ms: int
@@ -66,7 +62,7 @@ class Bridge(Actor):
         self._engines = engines
 
     def pre_start(self) -> None:
-        """Create the engine, which the kernel closes however this actor ends."""
+        """Create the engine. The kernel closes it however this actor ends."""
         self._engine = self._engines.engine(self._descriptor, self.context.ref.tell)
         self.context.own(OwnedEngine(self._engine))
         self._running: dict[int, RunningWork] = {}
@@ -97,7 +93,7 @@ class Bridge(Actor):
             case InterruptWork():
                 self._engine.interrupt_work()
             case ProgressDue():
-                # Spark is queried again only after its last response.
+                # Spark is not queried again before it has responded.
                 if not self._is_observing:
                     self._is_observing = True
                     self._observe(None)
@@ -109,9 +105,9 @@ class Bridge(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """Return the engine's pending calls by work number.
+        """Return the engine's pending calls by work id.
 
-        A replay that is continued differently (a fork) has no threads that run these calls, so it makes them itself.
+        A fork of a recorded run has no threads for these calls, so it makes them itself.
         """
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
@@ -133,7 +129,7 @@ class Bridge(Actor):
         self.context.pipe_to_self(
             self._engine.progress,
             on_success=lambda works: ProgressSeen(works=works, reply_to=reply_to),
-            # If Spark does not respond, the work is reported without its tasks.
+            # If Spark does not respond, the work is reported without its Spark tasks.
             on_failure=lambda _: ProgressSeen(works=(), reply_to=reply_to),
         )
 

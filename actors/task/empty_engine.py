@@ -1,7 +1,7 @@
 """An engine without rows: it completes every command at once as the protocol requires.
 
-Recorded jobs, their forks, and benchmarks of the control plane use it. A stage results in a batch with the number of
-rows read for each reader that needs a batch. State is empty, and durable at once.
+Recorded jobs, their forks, and benchmarks of the control plane use it. For each reader that needs a batch, a stage
+returns a batch with the number of rows read. State is empty, and durable at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 
 
 class AtOnce:
-    """Runs work in the calling thread, since it does not block."""
+    """Runs work in the calling thread, because the work does not block."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
         work.run()
@@ -53,11 +53,11 @@ class EmptyEngine:
         return _AT_ONCE
 
     def open_chain(self, command: commands.OpenChain) -> ChainOpened:
-        """Open the chain. As in an engine with rows, only a sink has something to commit."""
+        """Open the chain. As in an engine with rows, only a sink has transactions to commit."""
         return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
     def read_splits(self, command: commands.ReadSplits) -> StageResult:
-        """Read as many rows as the splits specify."""
+        """Report as many rows as the splits specify."""
         return self._result(command.stage, sum(split.rows for split in command.splits))
 
     def process_batch(self, command: commands.ProcessBatch) -> StageResult:

@@ -41,7 +41,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
-"""The name of the ResourceManager among the heartbeat targets; the other targets are job ids."""
+"""The id of the ResourceManager among the heartbeat targets. The other targets are job ids."""
 
 
 @trace_tag("actor.task_manager")
@@ -73,7 +73,7 @@ class TaskManager(Actor):
         self._job_masters: dict[JobId, Gateway] = {}
         self._leader_session_id: LeaderSessionId | None = None
         self._leaders: dict[JobId, LeaderSessionId] = {}
-        """The sessions of the JobMasters. After the registration a gateway uses the registration's session instead."""
+        """The sessions of the JobMasters. After a registration, a gateway uses the registration's session instead."""
 
     def pre_start(self) -> None:
         self._heartbeats = HeartbeatManager(self.context)
@@ -234,7 +234,6 @@ class TaskManager(Actor):
         self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
-        """Drop the slots and tasks of a JobMaster that has left or was lost."""
         gateway = self._job_masters.pop(job_id, None)
         if gateway is None:
             return
@@ -245,26 +244,25 @@ class TaskManager(Actor):
         self._slots.decide(JobDisconnected(job_id=job_id))
 
     def _disconnect_job(self, job_id: JobId, silent_ms: int) -> None:
-        """Notify a JobMaster whose heartbeats timed out that its tasks end here, in case it is alive."""
+        """Notify a JobMaster whose heartbeats timed out, in case it is alive, that its tasks end here."""
         job_master = self._job_masters[job_id]
         job_master.tell(self._timeout_disconnect(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
         self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
-            # If the JobMaster is alive, it can have its slots again.
+            # If the JobMaster is alive, it can get its slots back.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
             self._job_masters[job_id].tell(self._registration())
         else:
             self._disconnect(job_id)
 
     def _on_leader(self, session: LeaderSessionId | None) -> None:
-        """Leave the JobMasters of the former JobManager, which no longer leads."""
         former_session, self._leader_session_id = self._leader_session_id, session
         for job_id in tuple(self._job_masters) if former_session != session else ():
             self._leave_former_leader(job_id)
 
     def _leave_former_leader(self, job_id: JobId) -> None:
-        """Notify a former leader, which may not know yet that it no longer leads."""
+        """Notify a former leader, in case it does not know yet that it no longer leads."""
         text = f"{self._id} was notified of another leader of {job_id}"
         cause = SerializedThrowable(type_name="LeaderLostError", message=text)
         self._job_masters[job_id].tell(registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause))

@@ -34,14 +34,13 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 
 PartitionMessage = KeepPartitions | ReleasePartitions | PartitionsReleased
-"""Messages to a TaskManager about results that outlive their Tasks."""
 
 _NAME_LENGTH = 40
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """The Task of one attempt. If it finishes, its `to_keep` outputs outlive it."""
+    """The Task of one attempt. If it finishes, its `to_keep` partitions outlive it."""
 
     attempt: ExecutionAttemptId
     job_id: JobId
@@ -51,7 +50,7 @@ class RunningTask:
 
 
 class RunningTasks:
-    """The Tasks by attempt and by ref. Used in the turns of their TaskManager only."""
+    """Used in the turns of one TaskManager only."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class RunningTasks:
 
     @property
     def keeps_results(self) -> bool:
-        """True if a result here outlives its Task and may still be read."""
+        """True if a result of a finished Task is retained here and may still be read."""
         return not self._partitions.is_empty
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
@@ -103,7 +102,6 @@ class RunningTasks:
         self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, to_keep)
 
     def redistribute(self) -> None:
-        """Notify the Tasks whose share of the network buffers has changed."""
         self._redistribution_is_due = False
         for attempt, buffers in self._network.take_resized().items():
             self._refs[attempt].tell(exchange.BuffersResized(buffers=buffers))
@@ -122,7 +120,7 @@ class RunningTasks:
             task.tell(message)
 
     def serve(self, request: exchange.PartitionRequest) -> None:
-        """Forward a consumer's request to the producing Task, or serve it from a finished partition."""
+        """Forward a consumer's request to the producing Task, or serve it from a retained partition."""
         if request.partition_id in self._partitions:
             self._partitions.serve(request)
             return
@@ -138,7 +136,6 @@ class RunningTasks:
         self._partitions.on_consumer(message)
 
     def on_message(self, message: PartitionMessage) -> None:
-        """Keep the results of a finished Task, or release results."""
         match message:
             case KeepPartitions(attempt=attempt, partitions=partitions):
                 finished = self._tasks[self._refs[attempt]]
@@ -159,13 +156,12 @@ class RunningTasks:
         self._partitions.release_job(job_id)
 
     def note(self, reached: TaskExecutionState) -> None:
-        """Record that the attempt has reported a new state to its JobMaster."""
         task = self._refs.get(reached.attempt)
         if task is not None and reached.state in EXECUTION_TERMINAL:
             self._tasks[task].reported_its_end = True
 
     def remove(self, ref: Ref) -> RunningTask | None:
-        """Remove the Task of an ended actor and return it, or None if the actor was no Task."""
+        """Remove the Task of an ended actor. Returns None if the actor was no Task."""
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
@@ -211,7 +207,6 @@ class PartitionTracker:
         self._perform(self._partitions[request.partition_id].request(request))
 
     def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
-        """Add credit for, or remove, the consumer that sent this message."""
         partition = self._partitions.get(message.partition_id)
         if partition is None:
             return  # The partition was released meanwhile.
@@ -222,7 +217,7 @@ class PartitionTracker:
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """Release partitions, which may be unknown here, or only partly written."""
+        """Release partitions. They may be unknown here, or only partly written."""
         released = tuple(partition_ids)
         partitions = self._of_job.get(job_id, {})
         for partition_id in released:
@@ -241,7 +236,7 @@ class PartitionTracker:
         self.release(job_id, self._of_job.get(job_id, {}))
 
     def note(self, released: PartitionsReleased) -> None:
-        """Publish the event if the data plane could not free partitions. They are then freed with the job."""
+        """Publish the event if the data plane could not free partitions. They are freed when the job ends."""
         if released.cause is not None:
             self._context.publish(released)
 

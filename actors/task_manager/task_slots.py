@@ -34,14 +34,13 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
         self._unacknowledged: dict[JobId, list[ExecutionAttemptId]] = {}
-        """The attempts started since the last acknowledgement to the JobMasters."""
+        """The attempts that were started since the JobMasters last received an acknowledgement."""
 
     def decide(self, event: slot_table.SlotTableEvent) -> None:
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
 
     def acknowledge_deployments(self) -> None:
-        """Report the started attempts to each JobMaster."""
         unacknowledged, self._unacknowledged = self._unacknowledged, {}
         for job_id, attempts in unacknowledged.items():
             self._tell_job_master(job_id, AcknowledgeDeployments(attempts=tuple(attempts)))
@@ -71,7 +70,7 @@ class TaskSlots:
                 assert_never(effect)
 
     def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """Run the attempt with its share of the buffers, or refuse it if there are not enough."""
+        """Run the attempt, or refuse it if there are too few network buffers."""
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
         except NetworkBuffersExhaustedError as error:

@@ -12,7 +12,8 @@ TRACE_FILE = "a trace: a file, or an address such as s3://bucket/run.trace"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of one command. Its module is loaded when the command is run, so `flykka --help` loads no command.
+    """The parser of one command. The command's module is loaded when the command is run, so `flykka --help` loads no
+    command.
 
     The module's `configure(parser)`, or a function specified as `module:function`, describes the command and adds its
     arguments. It also sets the function `run`, which is called with the parsed arguments and returns the exit code.
@@ -21,7 +22,6 @@ class CommandParser(argparse.ArgumentParser):
     module: str | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Let the module add its arguments, then parse as argparse does."""
         if self.module is not None:
             (module, _, function), self.module = self.module.partition(":"), None
             getattr(import_module(module), function or "configure")(self)
@@ -29,7 +29,6 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[str, str]]) -> None:
-    """Add commands by name, each with its module and its line in the help."""
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, (module, line) in commands.items():
         command = subparsers.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -37,7 +36,6 @@ def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[s
 
 
 def describe(parser: argparse.ArgumentParser, description: str, epilog: str = "", **more: Any) -> None:
-    """Set the description and epilog of the help, and `more` settings of the parser."""
     parser.description, parser.epilog = description, epilog
     for setting, value in more.items():
         setattr(parser, setting, value)
@@ -52,7 +50,7 @@ def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Add `--import`, because modules other than flykka's are not imported just because a trace names them."""
+    """Add `--import`. Modules other than flykka's are not imported just because a trace names them."""
     modules = "import this module, which declares actors or messages of the trace; may be given several times"
     parser.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
 
@@ -64,7 +62,6 @@ def at_least_one(text: str) -> int:
 
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option for commands that can use a cached plan of an app."""
     parser.add_argument(
         "--no-cache", action="store_true", help="run the app up to its first execute(), even if its plan is cached"
     )

@@ -41,7 +41,7 @@ def _record(arguments: argparse.Namespace) -> int:
         return OK
     print("recording the classes that Spark loads, which takes about 20 seconds", flush=True)
     archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # If two processes record at the same time, each replaces the complete file by a complete file.
+    # Each of two concurrent recordings replaces a complete file with a complete file.
     new = archive.with_suffix(f".{os.getpid()}")
     try:
         training = subprocess.run(

@@ -17,7 +17,7 @@ _ROW = '{{"time": "2026-01-01T00:0{minute}:00Z", "key": "a", "amount": 1.5}}\n'
 
 
 def record(file: Path) -> None:
-    """Run a job from JSON through windows to Parquet, and wait until the JVM has written its classes to `file`."""
+    """Run a job from JSON through windows to Parquet. The JVM writes the loaded classes to `file` when it exits."""
     session = spark_session(config={"spark.driver.extraJavaOptions": recording_options(file)})
     with TemporaryFolder("classes") as folder:
         rows, out = folder / "rows", folder / "out"

@@ -37,7 +37,7 @@ def _show(arguments: argparse.Namespace) -> int:
         sink = "" if each.sink is None else f"{each.sink}\n{each.writes}"
         missing = "" if each.is_installed else f"pip install 'flykka\\[{each.extra}]'"
         table.add_row(each.name, source, sink, missing)
-    # A pipe has no width, so nothing should be truncated.
+    # Output to a pipe is not truncated, because a pipe has no width.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print(table)
     return OK

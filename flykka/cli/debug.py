@@ -100,7 +100,7 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
 class Debugger(cmd.Cmd):
     """The prompt of `flykka debug`: its commands and their output. All data comes from a `ReplaySession`.
 
-    The prompt reads from a terminal with editing and history, or from a pipe line by line with an echo.
+    A terminal has editing and history. Input from a pipe is echoed line by line.
     """
 
     def __init__(self, session: ReplaySession, breakpoints: Iterable[Breakpoint] = ()) -> None:
@@ -113,7 +113,6 @@ class Debugger(cmd.Cmd):
         self.has_diverged = False
 
     def go_to_first_breakpoint(self) -> None:
-        """Print the position, and go to the first breakpoint."""
         self.write_line(f"{origin(self._session.trace)}; `help` lists the commands")
         for missing in shortcomings(self._session.trace):
             self.write_line(f"# {missing}")
@@ -123,7 +122,7 @@ class Debugger(cmd.Cmd):
             self._go_to(self._breakpoints)
 
     def run(self) -> None:
-        """Read and run commands until the end. Ctrl-C gives a new prompt."""
+        """Read and run commands until the end. Ctrl-C starts a new prompt."""
         while True:
             try:
                 self.cmdloop()
@@ -147,7 +146,6 @@ class Debugger(cmd.Cmd):
         return line
 
     def onecmd(self, line: str) -> bool:
-        """Run a command; if it is refused, print the reason."""
         try:
             return super().onecmd(line)
         except ReplaySessionError as refusal:
@@ -155,7 +153,7 @@ class Debugger(cmd.Cmd):
             return False
 
     def emptyline(self) -> bool:
-        """Repeat the last command in a terminal, as debuggers do."""
+        """Repeat the last command in a terminal, as other debuggers do."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:
@@ -255,7 +253,6 @@ class Debugger(cmd.Cmd):
         self._show_step(step or self._session.here)
 
     def _is_part(self, path: str) -> bool:
-        """Return True if `path` is a field of the actor's state, and not the path of an actor."""
         paths = {*self._session.actors(), *self._session.boundary}
         if self._session.turn is None or f"/user/{path}" in paths:
             return False

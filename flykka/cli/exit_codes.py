@@ -9,7 +9,7 @@ import traceback
 OK = 0
 FAILED = 1
 CANCELLED = 130
-"""The exit code of shells for a process ended by Ctrl-C: 128 plus the number of SIGINT."""
+"""The exit code of a process ended by Ctrl-C, as in shells: 128 plus the number of SIGINT."""
 
 DIFFERENT, UNREADABLE, BROKEN = 1, 2, 3
 """For commands on traces and simulations: a difference or violation, an unusable file, an internal error."""
@@ -25,13 +25,11 @@ EXIT_CODES = """exit codes:
 
 
 def fail(text: str, code: int) -> int:
-    """Print a failure on stderr, and return the exit code."""
     print(text, file=sys.stderr)
     return code
 
 
 def broken(what: str) -> int:
-    """Print the current exception as an internal error of flykka, and return its exit code."""
     traceback.print_exc()
     print(f"{what}: this is an internal error of flykka", file=sys.stderr)
     return BROKEN

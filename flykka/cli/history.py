@@ -20,7 +20,6 @@ from flykka.rest.errors import RestError
 from flykka.spark_bridge.errors import MissingExtraError
 
 PORT = 8082
-"""The port of Flink's HistoryServer."""
 
 _DESCRIPTION = """\
 Show ended jobs: serve the web page and the REST interface as they were while the
@@ -60,13 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def serve_history(options: argparse.Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM; return the exit code."""
     try:
         settings = rest_settings({"rest": str(PORT), **option_values(options)}, "flykka history")
     except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
     assert settings is not None, "the address has no default"
-    # Imported here because these modules need the extra.
+    # Imported here because these modules need an optional extra.
     from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.server import RestServer

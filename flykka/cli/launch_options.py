@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def add_option(
     group: argparse._ArgumentGroup | argparse.ArgumentParser, option: ConfigOption, default: str | None = None
 ) -> None:
-    """Add an option under its name; its value is None if missing, and `default` describes the default in the help."""
+    """Add an option. Its value is None if the option is missing. `default` describes the default in the help."""
     fallback = default or f"as set by the app, else {option.meaning.default}"
     what = f"{option.meaning.description} (default: {fallback})".replace("%", "%%")
     if option.form.read is flag:
@@ -58,9 +58,9 @@ def _reader(option: ConfigOption) -> Any:
 
 
 def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()) -> LaunchOptions:
-    """Return the options of a launch, except the options `without`, which the command handles itself.
+    """Return the launch options, except those in `without`, which the command handles itself.
 
-    If they contradict each other, or a file or variable has an invalid value, exit with a usage error.
+    If options contradict each other, or a file or variable has an invalid value, exit with a usage error.
     """
     # Imported here because commands that only parse options do not start a launch.
     from flykka.api.launch import LaunchOptions
@@ -83,12 +83,10 @@ def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()
 
 
 def _conflict(launch: LaunchOptions) -> str | None:
-    """Describe a contradiction between the options, or return None. Raises `ConfigurationError`."""
     return conflict(launch.values, _flag) or incomplete(launch.all_values(), _flag)
 
 
 def _rest_conflict(launch: LaunchOptions, *, is_refused: bool) -> str | None:
-    """Describe a problem of the REST options, or return None. Raises `ConfigurationError` or `MissingExtraError`."""
     if "rest" in launch.values and is_refused:
         return "--rest and --no-rest are opposites: give one of them"
     rest_settings(launch.all_values(), "--rest")

@@ -74,7 +74,7 @@ _NEGATIVE = re.compile(r"-\d.*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit code. Raises SystemExit, as argparse does, for a usage error."""
+    """Run a command line and return the exit code. Raises SystemExit for a usage error, as argparse does."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     ours, theirs = _split(words)
     parser = _parser()
@@ -102,7 +102,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split arguments at `--`."""
     if "--" not in words:
         return words, []
     place = words.index("--")
@@ -123,7 +122,6 @@ def _with_negatives_joined(words: list[str]) -> list[str]:
 def _pass_arguments(
     options: argparse.Namespace, rest: list[str], theirs: list[str], parser: argparse.ArgumentParser
 ) -> None:
-    """Pass unknown arguments to the app, if the command has one."""
     wrong = [word for word in rest if word.startswith("-")]
     if not hasattr(options, "app"):
         if rest or theirs:

@@ -112,7 +112,7 @@ def _text(plan: ProgramPlan, job_graph: JobGraph, graphs: Sequence[str], form: s
         case "html":
             return page(plan, graphs)
         case _:
-            # A file may be viewed in any program, so it has no colours and a fixed width.
+            # The file has no colours and a fixed width, because any program may display it.
             buffer = StringIO()
             RichConsole(file=buffer, width=100, force_terminal=False, no_color=True).print(rendered(plan, graphs))
             return buffer.getvalue()

@@ -63,7 +63,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Run `flykka replay`, and return the worst exit code of the files."""
     with _actors_silenced():
         try:
             import_modules(arguments.modules)
@@ -115,7 +114,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
     divergence = result.divergence
     if divergence is not None:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
-        # A remote trace was replayed from a temporary copy, so the address replaces its path.
+        # A remote trace was replayed from a temporary copy. Its address replaces the path of the copy.
         result = replace(result, divergence=replace(divergence, trace=address))
     problem = None
     if damage is not None:
@@ -142,7 +141,7 @@ def _write(path: str, text: str) -> int:
 
 @contextmanager
 def _actors_silenced() -> Iterator[None]:
-    """Silence the log of actors, whose messages were logged when the run was recorded."""
+    """Silence the log of the actors. Their messages were logged when the run was recorded."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -154,8 +153,6 @@ def _actors_silenced() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The result for one file: its replay, and the error that prevented or ended the replay."""
-
     address: str
     code: int
     result: ReplayResult | None = None
@@ -239,5 +236,4 @@ def junit_xml(results: Sequence[Replayed]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace characters that XML cannot represent."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)

@@ -78,7 +78,7 @@ def _shrink(arguments: argparse.Namespace) -> int:
 
     folder = arguments.emit_test
     if folder is not None and folder.exists() and not folder.is_dir():
-        # Checked before the search, which may take minutes.
+        # This is checked before the search, which may take minutes.
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     origin = _scenario(arguments)
     with quietly():
@@ -105,7 +105,6 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 
 def _show_progress(scenario: Scenario | None, runs: int) -> None:
-    """Show progress in one line of the terminal, which is overwritten, and erased at the end."""
     if sys.stderr.isatty():
         text = "" if scenario is None else f"{runs} runs, now {_size(scenario)}"
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -87,13 +87,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--faults`; `what` describes the option in the help."""
     kinds = f"{what}: some kinds, 'all' (default) or 'none'"
     parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
-    """Parse fault kinds. Raises `ArgumentTypeError` for an unknown kind."""
     if text in ("all", "none"):
         return ALL_FAULTS if text == "all" else frozenset()
     kinds = {kind.value: kind for kind in FaultKind}
@@ -161,7 +159,6 @@ def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
 
 
 def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:
-    """Yield the outcomes, with a progress line in a terminal."""
     is_shown, shown_at, failed = sys.stderr.isatty(), 0.0, 0
     for number, outcome in enumerate(outcomes, 1):
         failed += not outcome.passed

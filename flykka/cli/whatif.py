@@ -113,7 +113,6 @@ def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
-    """Inject the requested fault into the fork, and return a description of it."""
     if arguments.drop:
         fork.drop()
         return "its message is lost"

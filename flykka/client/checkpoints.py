@@ -28,24 +28,20 @@ from flykka.views.text.formats import first_of
 logger = logging.getLogger("flykka")
 
 LATEST = "latest"
-"""Used instead of a path for the newest completed checkpoint of any job in the checkpoint directory."""
+"""Stands for the newest completed checkpoint of any job in the checkpoint directory, in place of a path."""
 
 _NAMED = 5
-"""The maximum number of savepoints that an error lists if the user gave their parent directory."""
+"""The maximum number of savepoints that an error lists when the user specified their parent directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableCheckpoint:
-    """A checkpoint that exists but cannot be read, with the reason."""
-
     path: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointListing:
-    """The contents of a checkpoint directory: completed checkpoints, newest first, and unreadable ones."""
-
     directory: str
     completed: tuple[CompletedCheckpoint, ...]
     unreadable: tuple[UnreadableCheckpoint, ...]
@@ -60,7 +56,7 @@ def list_checkpoints(directory: str) -> CheckpointListing:
         try:
             completed.append(storage.read_metadata(address))
         except CheckpointFileNotFoundError:
-            # A running job has deleted it meanwhile.
+            # A running job has deleted the checkpoint meanwhile.
             continue
         except CheckpointStorageError as refusal:
             unreadable.append(UnreadableCheckpoint(path=address, reason=str(refusal)))
@@ -81,7 +77,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
 
 
 def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
-    """Describe the missing or incomplete files of a checkpoint; None if it is complete."""
+    """Describe the missing or incomplete files of a checkpoint. Returns None if it is complete."""
     try:
         check_state(checkpoint)
     except CheckpointStorageError as missing:
@@ -93,9 +89,9 @@ def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
 class VerifiedCheckpoint:
     """The result of reading all files of a checkpoint or savepoint.
 
-    `damages` describes each file that is missing, damaged or unexpected, with its path. Of files `without_digests`,
-    written by an older flykka, only the sizes were compared. `staged_files` are unpublished files of sinks outside of a
-    savepoint; files that have been published since are not checked.
+    `damages` describes each file that is missing, damaged or unexpected, with its path. `without_digests` counts files
+    of an older flykka, of which only the sizes were compared. `staged_files` are unpublished files of sinks outside of
+    a savepoint. Files that have been published since are not checked.
     """
 
     path: str
@@ -107,7 +103,6 @@ class VerifiedCheckpoint:
 
 
 def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
-    """Compare every file of the checkpoint with its digest."""
     handles = state_handles(checkpoint)
     return VerifiedCheckpoint(
         path=checkpoint.path,
@@ -120,7 +115,7 @@ def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
 
 
 def earlier_checkpoint(path: str) -> str | None:
-    """Return the newest undamaged checkpoint of the same job before the one at `path`, or None."""
+    """Return the newest undamaged checkpoint of the same job before the one at `path`."""
     job, _, number = path.rstrip("/").rpartition(f"/{CHECKPOINT}")
     if not number.isdigit():
         return None
@@ -145,7 +140,7 @@ def find_checkpoint(requested: str, directory: str) -> CompletedCheckpoint:
 
 
 def newest_of_job(directory: str, job_name: str) -> str | None:
-    """Return the path of the newest checkpoint in `directory` of a job with this name, from which no job has continued.
+    """Return the path of the newest checkpoint in `directory` of the jobs with this name.
 
     Returns None if there is no checkpoint, or if another job has continued from it and ended without retaining a
     checkpoint.
@@ -159,7 +154,7 @@ def newest_of_job(directory: str, job_name: str) -> str | None:
 def check_restorable(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> None:
-    """Raise `CheckpointError`, naming the operators, if the job cannot start from the checkpoint."""
+    """Raise `CheckpointError`, which names the operators, if the job cannot start from the checkpoint."""
     if job_graph.job_type is JobType.BATCH:
         raise CheckpointError(
             f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}: it is a batch job, which begins with its"
@@ -180,10 +175,10 @@ def compatibility(
 
 
 def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMetadata]:
-    """Return the operators of the job that took the checkpoint, as far as known.
+    """Return the known operators of the job that took the checkpoint.
 
-    Older versions did not store the operators. Then they are read from the job graph, which is missing if the
-    checkpoint was moved.
+    Checkpoints of older versions do not contain the operators. Then they are read from the job graph, which is missing
+    if the checkpoint was moved.
     """
     if checkpoint.operators:
         return {operator.operator_id: operator for operator in checkpoint.operators}
@@ -227,7 +222,7 @@ def _latest(directory: str) -> CompletedCheckpoint:
 
 
 def _is_later(path: str, than: str) -> bool:
-    """Return True if `path` is the later of two checkpoints of one job, whose folders are numbered."""
+    """Return whether `path` is the later of two checkpoints of one job. Their folders are numbered."""
     job, _, number = path.rpartition("/chk-")
     other_job, _, other_number = than.rpartition("/chk-")
     return job == other_job and number.isdigit() and int(number) > int(other_number)

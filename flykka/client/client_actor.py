@@ -57,15 +57,15 @@ logger = logging.getLogger("flykka")
 _LOGGED_RESTARTS = frozenset(10**power for power in range(10))
 
 DETAILS_TIMEOUT_MS = 10_000
-"""Milliseconds to wait for the final details of a job."""
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
-"""Milliseconds to wait for the flight record, as an unresponsive file system must not delay the failure."""
+"""Milliseconds to wait for the flight record, so that an unresponsive file system does not delay the failure further.
+"""
 HISTORY = 1_000
-"""The number of messages about a job that are retained, not counting metrics."""
+"""The number of retained messages about a job, not counting metrics."""
 
 Attached = bool | ListeningBehaviour | str
-"""True: receive all changes. False: receive only replies. Or a ListeningBehaviour, or its name."""
+"""True: receive all changes. False: receive only replies. Otherwise a ListeningBehaviour, or its name."""
 
 EVERYTHING = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
@@ -92,19 +92,16 @@ class JobView:
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
     attached: Future[JobId]
-    """Completed when a client that was not registered on submission is registered, or the job has ended."""
+    """Completed when the job has ended, or when a client that was not registered on submission is registered."""
     details: JobDetails
-    """The last details received from the job."""
     is_final: bool = False
-    """True if `details` describe the ended job."""
     news: int = 0
-    """The number of messages received. If it is unchanged, only elapsed times have changed."""
+    """The number of received messages. If it is unchanged, only elapsed times have changed."""
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, details: JobDetails | None) -> JobDetails:
-        """Store new details unless the job has ended; return the stored ones."""
         with self._lock:
             if details is not None and not self.is_final:
                 self.details = details
@@ -192,7 +189,7 @@ class JobClientActor(Actor):
         self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
-        """Record and forward messages about the job; delay its result until its final details arrive."""
+        """Record and forward messages about the job. Its result is delayed until its final details arrive."""
         if isinstance(message, JobClientHeartbeatDue):
             self._send_heartbeat()
             return
@@ -238,7 +235,7 @@ class JobClientActor(Actor):
                 self._on_add_listener(listener)
                 return
             case RegisterJobClient(listening_behaviour=behaviour):
-                # This process has sent the request: a detached client needs the events of its job.
+                # This client sent the request itself. Although detached, it needs the events of its job.
                 self._listening_behaviour = behaviour
                 self._register()
                 return
@@ -267,7 +264,7 @@ class JobClientActor(Actor):
             case Terminated() | LeaderLookupDue() | ClusterFailed() | JobNotFound() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
-                # Listeners must be notified of the end, too.
+                # Listeners must be notified of the end too.
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
             case Terminated():
                 self._leader_retriever.on_leader_lost()
@@ -318,7 +315,7 @@ class JobClientActor(Actor):
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def _on_restart(self, cause: SerializedThrowable) -> None:
-        """Log a restart if the job has no listeners: otherwise a job that fails repeatedly would seem to work."""
+        """Log a restart if the job has no listeners. Otherwise a job that fails repeatedly would seem to work."""
         self._restarts += 1
         # One line per second would hide everything else, so only the 1st, 10th, 100th, ... restart is logged.
         if self._listeners or self._restarts not in _LOGGED_RESTARTS:
@@ -422,7 +419,7 @@ class JobClientActor(Actor):
 
     def _fail(self, failure: Callable[[], Exception]) -> None:
         if not self._view.outcome.done():
-            # Set first, because a thread that waits for the outcome reads it.
+            # This is set first, because a thread that waits for the outcome reads it.
             self._view.failure = failure()
             self._view.outcome.try_fail(failure)
             self._view.attached.try_set(self._graph.job_id)
@@ -441,7 +438,7 @@ class JobListenerActor(Actor):
         self._client.tell(AddJobListener(listener=self.context.ref))
 
     def handle_message(self, message: Message) -> None:
-        """Call the function; its error fails only this actor."""
+        """Call the function. An error in it fails only this actor."""
         last = isinstance(message, JobResultSuccess | JobResultFailure)
         try:
             self._callback(message)
@@ -451,13 +448,12 @@ class JobListenerActor(Actor):
                 self.context.stop()
 
     def pre_restart(self, cause: BaseException | None) -> None:
-        """Keep the listener registered while it restarts: messages continue to arrive."""
+        """Keep the listener registered while it restarts, because messages continue to arrive."""
 
     def post_restart(self, cause: BaseException | None) -> None:
         """Do not register again, because the client would send the whole history again."""
 
     def post_stop(self) -> None:
-        """Release the threads that wait for this listener."""
         self._heard_all.try_set(None)
 
 
@@ -482,7 +478,6 @@ class JobHistory:
         return iter([message for _, message in merge(self._messages, metrics, key=_number)])
 
     def add(self, message: Message) -> None:
-        """Add a message; drop messages that it supersedes, and the oldest messages above the limit."""
         numbered = (self._next, message)
         self._next += 1
         if isinstance(message, MetricsReported):

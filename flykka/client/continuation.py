@@ -1,4 +1,4 @@
-"""Decides how a job that may have run before starts: it continues, starts at the beginning, or is refused.
+"""Decides how a job starts that may have run before: it continues, starts at the beginning, or is refused.
 
 Running the same command again must not publish a row twice. Therefore a job continues where its last run stopped. If
 that run has finished, or left output but no checkpoint, the job is refused with a list of possible commands. The
@@ -19,7 +19,7 @@ from flykka.messages.control.job_control import JobRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCommands:
-    """The commands for the user to type; `check`, if set, shows whether a checkpoint fits."""
+    """The commands that the user can type. `check`, if set, shows whether a checkpoint fits."""
 
     from_checkpoint: str
     fresh: str
@@ -47,22 +47,18 @@ PYTHON = StartCommands(
 
 
 class LastRunState(Enum):
-    """The state of the last run of a job with this name."""
-
     NONE = auto()
     LEFT_OFF = auto()
     """The job did not end: its process was killed, or it left a checkpoint."""
     ENDED = auto()
     """The job finished its input, or it ended without a record or any files."""
     ENDED_WITHOUT_CHECKPOINT = auto()
-    """The job was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
-    """The job is running in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderContents:
-    """The numbers of files in a sink's folder: of this job, of other jobs by name, and of no job.
+    """The number of files in a sink's folder: of this job, of other jobs by name, and of no job.
 
     `written_by` are the names of other jobs that are writing to the folder now.
     """
@@ -107,20 +103,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The decision to refuse the job; `is_mismatch` is True if the checkpoint does not fit it."""
+    """The decision to refuse the job. `is_mismatch` is True if the checkpoint does not fit it."""
 
     reason: str
     is_mismatch: bool = False
 
 
 def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
-    """Evaluate the record of a run; `is_there` is True if the checkpoint directory contains files of the job."""
+    """Evaluate the record of a run. `is_there` is True if the checkpoint directory contains files of the job."""
     match run:
         case None:
             return LastRunState.NONE
         case JobRun(status=None):
-            # The files were deleted because the job ended without retaining any, and the process died before it
-            # recorded that.
+            # The files were deleted because the job ended without retaining any. The process died before it recorded
+            # the end.
             return LastRunState.LEFT_OFF if is_there else LastRunState.ENDED
         case JobRun(checkpoint_path=str()):
             return LastRunState.LEFT_OFF
@@ -133,7 +129,7 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 def decide(
     traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
-    """Decide how the job starts. `overwritten` are folders in `traces`; a refusal lists `commands`."""
+    """Decide how the job starts. `overwritten` are folders in `traces`. A refusal lists `commands`."""
     match mode:
         case StartMode.AUTO:
             decided = _automatic(traces, commands)
@@ -220,7 +216,7 @@ def _choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) 
 
 
 def _restart_choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """Yield the ways to start at the beginning; after a refused `fresh` start, another folder is needed."""
+    """Yield the ways to start at the beginning. If a `fresh` start was refused, the job needs another folder."""
     rows = tuple(folder.path for folder in _with_rows(traces))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
     yield f"to start at the beginning of the input: {', '.join(how if rows else how[:1])}"

@@ -33,15 +33,13 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDataset:
-    """The id and state of a dataset (Flink's ClusterDataSetEntry)."""
-
     dataset_id: str
     is_complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetRows:
-    """The folder of the rows to read; `is_empty` is True if there are no rows."""
+    """The folder of the rows to read. `is_empty` is True if there are no rows."""
 
     folder: str
     is_empty: bool
@@ -49,7 +47,7 @@ class DatasetRows:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _CachedDataset:
-    """A dataset that a job computes or has computed; its files are listed when it is first read."""
+    """A dataset that a job computes or has computed. Its files are listed when it is first read."""
 
     folder: str
     producer: JobClient
@@ -81,7 +79,7 @@ class ClusterDatasets:
         self._released: list[_CachedDataset] = []
 
     def find(self, dataset_id: str) -> DatasetRows | None:
-        """Return the rows for a job that reads them; None if the job must compute them. May block.
+        """Return the rows for a job that reads them, or None if the job must compute them. May block.
 
         Raises:
             ProgramError: another job is still computing the rows.
@@ -105,7 +103,6 @@ class ClusterDatasets:
             return DatasetRows(folder=dataset.folder, is_empty=not files)
 
     def belong_to(self, client: JobClient) -> None:
-        """Register the datasets that a submitted job computes and reads."""
         with self._lock:
             for code in self._codes(client):
                 if isinstance(code, SinkCode) and isinstance(code.sink, DatasetSink):
@@ -125,14 +122,14 @@ class ClusterDatasets:
             )
 
     def release(self, dataset_id: str) -> None:
-        """Release the rows, if any: the next job that needs them computes them again. May block."""
+        """Release the rows, so that the next job that needs them computes them again. May block."""
         with self._lock:
             if (dataset := self._kept.pop(dataset_id, None)) is not None:
                 self._released.append(dataset)
             self._drop_unused()
 
     def close(self, *, keeps_files: bool) -> None:
-        """Delete all files at the end of the environment, unless a later run of the application may read them."""
+        """Delete all files when the environment ends, unless a later run of the application may read them."""
         with self._lock:
             dataset = [*self._kept.values(), *self._released]
             self._kept, self._released = {}, []
@@ -157,7 +154,6 @@ class ClusterDatasets:
                 dataset.readers.append(client)
 
     def _drop_unused(self) -> None:
-        """Release datasets of failed jobs, and delete those without readers."""
         failed = [dataset_id for dataset_id, dataset in self._kept.items() if dataset.has_failed]
         self._released += [self._kept.pop(dataset_id) for dataset_id in failed]
         deleted = [dataset for dataset in self._released if not dataset.is_used]

@@ -27,17 +27,16 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 _MODE = 0o600
-"""The permissions of a flight record, which contains the job's messages and therefore user data."""
+"""The permissions of a flight record. It contains the job's messages and therefore user data."""
 
 _OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
-"""The failure types that are caused by the files of a checkpoint."""
 
 WriteFlightRecord = Callable[[], str]
-"""Writes the flight record and returns its path. May block; raises `FlightRecordError`."""
+"""Writes the flight record and returns its path. May block, and may raise `FlightRecordError`."""
 
 
 def is_of_checkpoint(cause: SerializedThrowable) -> bool:
-    """Return True if a job failed because a file of the checkpoint that it starts from is damaged or missing."""
+    """Return whether the job failed because a file of the checkpoint that it starts from is damaged or missing."""
     return cause.type_name in _OF_CHECKPOINT
 
 
@@ -45,7 +44,7 @@ def record_failure(write: WriteFlightRecord | None, damaged: str | None) -> Flig
     """Write the flight record, and find an undamaged checkpoint before a `damaged` one. Blocks.
 
     Raises:
-        FlightRecordError: the flight record cannot be written; the error names the file.
+        FlightRecordError: the flight record cannot be written. The error names the file.
     """
     return FlightRecordWritten(
         path="" if write is None else write(),
@@ -66,7 +65,7 @@ def surviving_flight_record_path(job_graph: JobGraph) -> str:
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """Return a function that writes the flight record to `path`; None if nothing is recorded in memory."""
+    """Return a function that writes the flight record, or None if nothing is recorded in memory."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)

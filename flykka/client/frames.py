@@ -44,7 +44,6 @@ _LABELS = {
     "task_manager": ("tm_id", "object"),
     "attempt": ("task_attempt_num", "Int64"),
 }
-"""For each column, by name: the label of its values, and their type."""
 _METRIC_TYPES = {
     "at": "datetime64[ms, UTC]",
     "scope": "object",
@@ -101,7 +100,7 @@ def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
 
 
 def _frame(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> pd.DataFrame:
-    """Create a DataFrame with explicit column types, which are also set if it is empty."""
+    """Create a DataFrame with explicit column types, which an empty DataFrame needs."""
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in types.items()})

@@ -71,7 +71,6 @@ DETAILS_TIMEOUT = 5.0
 """Seconds that `details` waits for the JobManager before it returns the last known state."""
 
 LIVE_CHECKPOINTS = 100
-"""The number of checkpoints in a live display."""
 
 ATTACH_TIMEOUT = 10.0
 """Seconds that a detached client waits for the details of its job."""
@@ -86,20 +85,18 @@ RESCALE_TIMEOUT = 10.0
 """Seconds that a client waits for the confirmation of new requirements."""
 
 _ATTEMPTS = 5
-"""The number of attempts to query state, because a checkpoint may be subsumed and deleted while it is being read."""
+"""The number of attempts to query state. A checkpoint may be subsumed and deleted while it is being read."""
 
 _HERE = "localhost"
-"""The host of all metrics: all actors are in this process."""
+"""The host of all metrics, because all actors are in this process."""
 
 _NUMBERS = count(1)
-"""Numbers for the actors of attached clients and listeners, because a job may have several clients."""
 
 
 class JobClient:
     """A handle of a submitted job, returned by `execute_async`. Every method may be called from any thread.
 
-    In coroutines, `await client` does the same as `wait`: it has the same result and errors, and waits for the
-    listeners.
+    In coroutines, `await client` is like `wait`: it has the same result and errors, and waits for the listeners.
     """
 
     def __init__(
@@ -170,9 +167,9 @@ class JobClient:
         return self._view.status
 
     def exception(self) -> Exception | None:
-        """Return the error that `wait` raises after the job has failed; None before, and after success.
+        """The error that `wait` raises after the job has failed. None before the end, and after success.
 
-        Its message begins with the lines of your own code; failures after which the job restarted are in
+        Its message begins with the lines of your own code. Failures after which the job restarted are in
         `exception_history`.
         """
         self._attach(to_result=True)
@@ -248,13 +245,13 @@ class JobClient:
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
         """Diagnose why the job makes no progress: report each task's activity, and which task waits for which.
 
-        Every actor of the job has `timeout` seconds to reply; actors that do not reply are listed as stuck. Returns
-        after at most twice that time. The text of the diagnosis fits one screen.
+        Every actor of the job has `timeout` seconds to reply. Actors that do not reply are listed as stuck. Returns
+        after at most twice that time. The text of the diagnosis fits on one screen.
         """
         return diagnose(collect_reports(self._system, self._view.details, timeout))
 
     def done(self) -> bool:
-        """Return True if the job has ended, successfully or not."""
+        """Return whether the job has ended, successfully or not."""
         hears_result = self._behaviour is not ListeningBehaviour.DETACHED
         if hears_result or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
@@ -271,7 +268,7 @@ class JobClient:
         return self._get(self._view.submitted, timeout, "is not yet accepted")
 
     def wait(self, timeout: float | None = None) -> JobExecutionResult:
-        """Wait until the job has ended and its listeners have been notified; return its result.
+        """Wait until the job has ended and its listeners have been notified. Returns its result.
 
         Raises:
             JobExecutionError: the job failed, or was lost with its cluster.
@@ -294,7 +291,7 @@ class JobClient:
                 self._wait_for_listeners()
 
     def cancel(self, timeout: float = 10.0) -> None:
-        """Request the cancellation of the job, and return when it is accepted. Use `wait` to wait for the end.
+        """Request the cancellation of the job. Returns when the request is accepted; use `wait` to wait for the end.
 
         Raises:
             JobCancellationError: the job has ended already.
@@ -307,10 +304,10 @@ class JobClient:
             self._job_manager.cancel(self.job_id, timeout)
 
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
-        """Take a last checkpoint, publish its output, and finish the job; return the path of the checkpoint.
+        """Take a last checkpoint, publish its output, and finish the job. Returns the path of the checkpoint.
 
         This is like `stop_with_savepoint`, but with a checkpoint, which is faster but must not be moved. The checkpoint
-        contains open windows, and is retained for a job that continues from it. Returns when the job has FINISHED; if
+        contains open windows, and is retained for a job that continues from it. Returns when the job has FINISHED. If
         stopping fails, the job keeps running.
 
         Raises:
@@ -322,12 +319,12 @@ class JobClient:
     def stop_with_savepoint(
         self, directory: str | PathLike[str] | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
     ) -> str:
-        """Take a savepoint, publish its output, and finish the job; return the path of the savepoint.
+        """Take a savepoint, publish its output, and finish the job. Returns the path of the savepoint.
 
         The savepoint is a self-contained folder in `directory` (by default the default savepoint directory). It may be
         moved, and no job deletes it; `from_savepoint` starts a job from it. The savepoint contains open windows. With
         `drain`, which is meant for a job that will not be continued, the windows fire first, as at the end of the
-        input. Returns when the job has FINISHED; if stopping fails, the job keeps running. From a coroutine: `await
+        input. Returns when the job has FINISHED. If stopping fails, the job keeps running. From a coroutine: `await
         asyncio.to_thread(...)`.
 
         Raises:
@@ -339,7 +336,7 @@ class JobClient:
         return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
 
     def trigger_savepoint(self, directory: str | PathLike[str] | None = None, timeout: float = SNAPSHOT_TIMEOUT) -> str:
-        """Take a savepoint while the job keeps running; return its path when it is complete.
+        """Take a savepoint while the job keeps running. Returns its path when it is complete.
 
         The savepoint is a folder as for `stop_with_savepoint`. It publishes nothing: the pending output of sinks is
         published by the next checkpoint of the job, or else by a job that starts from the savepoint. From a coroutine:
@@ -361,15 +358,15 @@ class JobClient:
         checkpoint_type: CheckpointType | str = CheckpointType.CONFIGURED,
         timeout: float = SNAPSHOT_TIMEOUT,
     ) -> str:
-        """Take a checkpoint now and publish its output; return its path when it is complete.
+        """Take a checkpoint now and publish its output. Returns its path when it is complete.
 
-        A `full` checkpoint writes all state again and depends on no earlier files; `incremental` and `configured` ones
+        A `full` checkpoint writes all state again and depends on no earlier files. `incremental` and `configured` ones
         write only new state, as periodic ones do. The checkpoint waits if the maximum number of concurrent checkpoints
         is reached, but not for the minimum pause between checkpoints. The job deletes it like any other checkpoint.
         From a coroutine: `await asyncio.to_thread(...)`.
 
         Raises:
-            CheckpointError: the job is not running, or the checkpoint failed; or there is no such type.
+            CheckpointError: the job is not running, the checkpoint failed, or there is no such type.
             TimeoutError: the checkpoint is not complete within `timeout` seconds, but may still complete.
         """
         try:
@@ -386,13 +383,13 @@ class JobClient:
     def update_resource_requirements(
         self, requirements: Mapping[str, Bounds] | Bounds, timeout: float = RESCALE_TIMEOUT
     ) -> None:
-        """Set new bounds of parallelism; the job runs with as many subtasks as there are slots for.
+        """Set new bounds of parallelism. The job runs with as many subtasks as there are slots for.
 
-        `requirements` maps vertices, given by id, name or the uid of one of their operators, to bounds; other vertices
-        keep theirs. A number or a pair alone applies to all vertices, reduced for those with an operator that supports
-        only fewer subtasks. With high availability the bounds survive a failure of the driver. The job takes a
+        `requirements` maps vertices, given by id, name or the uid of one of their operators, to bounds. Other vertices
+        keep their bounds. A number or a pair alone applies to all vertices, reduced for vertices with an operator that
+        supports only fewer subtasks. With high availability the bounds survive a failure of the driver. The job takes a
         checkpoint, all its tasks restart from it, and no row is lost or counted twice. Returns when the job has
-        accepted the bounds; `rescales` shows the result.
+        accepted the bounds. `rescales` shows the result.
 
         Raises:
             RescaleError: the job cannot be rescaled because it is a batch job, takes no checkpoints or has ended; or
@@ -426,9 +423,9 @@ class JobClient:
             return self._job_manager.rescales(self.job_id).rescales
 
     def query_state(self, uid: str, name: str, keys: Iterable[Any]) -> dict[Any, Any]:
-        """Return the values of an operator's state `name` by key; keys without a value are missing.
+        """Return the values of an operator's state `name` by key. Keys without a value are missing.
 
-        A Spark job reads the values from the files of the last completed checkpoint; tasks are not queried, and newer
+        A Spark job reads the values from the files of the last completed checkpoint. Tasks are not queried, and newer
         values are not visible. Keys are values, or tuples if the stream is keyed by several columns. Names are those of
         `flykka.state.read(...)`: the states of a function, or aggregates such as `sum(amount)`.
 
@@ -471,7 +468,7 @@ class JobClient:
         self._listeners.append(heard_all)
 
     def _ipython_display_(self) -> None:
-        """Display the job in IPython; in a notebook the display is live until the job ends."""
+        """Display the job in IPython. In a notebook the display is live until the job ends."""
         from flykka.ipython import in_kernel
         from flykka.views.job_text import job_text
         from flykka.views.live_display import LiveDisplay
@@ -483,12 +480,11 @@ class JobClient:
             self._live = LiveDisplay(
                 lambda: self.details_with(LIVE_CHECKPOINTS), self._view.outcome, lambda: self._view.news
             )
-            # `wait` waits for this, so that the end of the job is displayed before the next cell begins.
+            # `wait` waits for the last display, so that the end of the job is displayed before the next cell begins.
             self._listeners.append(self._live.shown_last)
         self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The current state of the job, for displays without IPython."""
         from flykka.views.live_display import job_bundle
 
         return job_bundle(self.details)
@@ -521,7 +517,7 @@ class JobClient:
                 await self._listeners_finished()
 
     async def _listeners_finished(self) -> None:
-        # Does the same as `_wait_for_listeners`, but without blocking the event loop.
+        # This is `_wait_for_listeners` without blocking the event loop.
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENERS_TIMEOUT):
                 for heard_all in self._listeners:
@@ -574,7 +570,7 @@ class JobClient:
                 self._job_manager.ask(lambda me: AwaitArchives(reply_to=me))
 
     def _ask_for_details(self, checkpoints: int) -> JobDetails | None:
-        """Request the details of the job; None if the current JobManager does not reply or does not know the job."""
+        """Request the details of the job. Returns None if the JobManager does not reply or does not know the job."""
         job_id = self.job_id
         try:
             answer = self._job_manager.ref.ask(
@@ -633,5 +629,4 @@ def _query(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:
 
 
 def new_job_id() -> JobId:
-    """Return a new random job id."""
     return JobId(uuid4().hex)

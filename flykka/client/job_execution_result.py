@@ -18,7 +18,6 @@ AccumulatorValue = int | float | dict[int, int]
 
 
 def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
-    """Return the user-visible value of an accumulator."""
     match snapshot.type:
         case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER | AccumulatorType.METER:
             return snapshot.count
@@ -47,11 +46,11 @@ def _without_result(failed: FailedAccumulatorResult, job_name: str) -> Accumulat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExecutionResult:
-    """The result of a job that has FINISHED; the client measures the run time from submission to the end.
+    """The result of a job that has FINISHED. The client measures the run time from submission to the end.
 
-    `checkpoint_path` is the checkpoint or savepoint retained for a stopped job, None for a job that reached the end of
-    its input. `is_earlier` is True if the job had already finished in the same run of its application, so that it did
-    not run again.
+    `checkpoint_path` is the checkpoint or savepoint retained for a stopped job. It is None for a job that reached the
+    end of its input. `is_earlier` is True if the job had already finished in the same run of its application, so that
+    it did not run again.
     """
 
     job_id: JobId

@@ -29,7 +29,7 @@ LOOK_TIMEOUT = 10.0
 """Seconds to wait for a reply of the JobManager itself."""
 
 SNAPSHOT_TIMEOUT = 3_600.0
-"""Seconds to wait for a savepoint or a checkpoint; the job has its own checkpoint timeout."""
+"""Seconds to wait for a savepoint or checkpoint. The job has its own checkpoint timeout."""
 
 _PAUSE = 0.05
 """Seconds between two attempts to find a JobManager."""
@@ -43,15 +43,14 @@ Refusal = (
     | job.RequestCheckpointFailure
     | rescaling.JobResourceRequirementsRefused
 )
-"""The messages by which the JobManager refuses a request."""
 
 
 class NotKnownError(Exception):
-    """The job does not exist any more, or has no such vertex or checkpoint."""
+    """The job no longer exists, or has no such vertex or checkpoint."""
 
 
 class RequestRefusedError(Exception):
-    """The JobManager has refused a request; the error contains its reason."""
+    """The JobManager has refused a request. The error contains its reason."""
 
 
 class JobManagerGateway:
@@ -75,7 +74,7 @@ class JobManagerGateway:
         self.services = services
 
     def other_leader(self) -> LeaderInformation | None:
-        """Return the leader in another process; None if this process leads, or no leader is known.
+        """Return the leader in another process, or None if this process leads or no leader is known.
 
         Raises:
             StoreUnavailableError: the high-availability store does not reply.
@@ -83,18 +82,18 @@ class JobManagerGateway:
         return None if self.services is None else self.services.other_leader()
 
     def leads(self) -> bool:
-        """Return True if this process leads. Raises the errors of `other_leader`."""
+        """Return whether this process leads. Raises the errors of `other_leader`."""
         return self.services is None or self.services.leads()
 
     @property
     def ref(self) -> ActorRef:
-        """The current JobManager; if none is running, the first one."""
+        """The current JobManager, or the first one if none is running."""
         return self._system.find(self._first.path) or self._first
 
     def ask(self, make: Callable[[Ref], Message], timeout: float = LOOK_TIMEOUT) -> Message:
-        """Send the message that `make` creates for a reply ref; send it again if the JobManager dies.
+        """Send the message that `make` creates for a reply ref. If the JobManager dies, send it again.
 
-        A request may be repeated, because everything that a JobManager has started for it ends with the JobManager.
+        Repetition is safe, because everything that a JobManager has started for a request ends with the JobManager.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -109,7 +108,6 @@ class JobManagerGateway:
                 time.sleep(_PAUSE)
 
     def running_graph(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobGraph | None:
-        """Return the graph of a job that has not ended, or None."""
         answer = self.ask(lambda me: job.RequestJob(job_id=job_id, client=me), timeout)
         return answer.job_graph if isinstance(answer, job.JobFound) else None
 
@@ -159,7 +157,6 @@ class JobManagerGateway:
         return self._of_job(RescalesSnapshot, job_id, lambda me: request(job_id=job_id, reply_to=me))
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
-        """Return the bounds of the parallelism of a job that has not ended."""
         return self._ask_for_success(
             rescaling.JobResourceRequirementsUpdated,
             lambda me: rescaling.RequestJobResourceRequirements(job_id=job_id, client=me),
@@ -176,7 +173,6 @@ class JobManagerGateway:
         )
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Request the cancellation of a job, without waiting for its end."""
         self._ask_for_success(
             job.CancellationSuccess,
             lambda me: job.CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints),
@@ -184,7 +180,7 @@ class JobManagerGateway:
         )
 
     def stop(self, job_id: JobId, directory: str | None, timeout: float = SNAPSHOT_TIMEOUT, *, drain: bool) -> str:
-        """Stop a job with a savepoint in `directory`, or with a checkpoint if `directory` is None; return the path."""
+        """Stop a job with a savepoint in `directory`, or with a checkpoint if `directory` is None. Returns the path."""
         return self._ask_for_success(
             job.StoppingSuccess,
             lambda me: job.StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
@@ -192,7 +188,6 @@ class JobManagerGateway:
         ).checkpoint_path
 
     def trigger_savepoint(self, job_id: JobId, directory: str, timeout: float = SNAPSHOT_TIMEOUT) -> str:
-        """Take a savepoint and return its path."""
         return self._ask_for_success(
             job.TriggerSavepointSuccess,
             lambda me: job.TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
@@ -202,7 +197,7 @@ class JobManagerGateway:
     def trigger_checkpoint(
         self, job_id: JobId, checkpoint_type: job.CheckpointType, timeout: float = SNAPSHOT_TIMEOUT
     ) -> job.RequestCheckpointSuccess:
-        """Take a checkpoint; return its id and path when it is complete."""
+        """Take a checkpoint. Returns its id and path when it is complete."""
         return self._ask_for_success(
             job.RequestCheckpointSuccess,
             lambda me: job.RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),

@@ -8,11 +8,11 @@ from flykka.runtime.context import ActorContext
 
 SEEK_INTERVAL_MS = 100
 SEEK_TIMEOUT_MS = 60_000
-"""Milliseconds to wait for a successor. A cluster that cannot start a JobManager gives up earlier, and terminates."""
+"""Milliseconds to wait for a successor. A cluster that cannot start a JobManager terminates earlier."""
 
 
 class LeaderRetriever:
-    """Looks for the next JobManager at intervals; used only in the turns of the client's actor."""
+    """Looks for the next JobManager at intervals. Used only in the turns of the client's actor."""
 
     def __init__(self, context: ActorContext, job_manager: Ref) -> None:
         self._context = context
@@ -20,12 +20,11 @@ class LeaderRetriever:
         self._since_ms: int | None = None
 
     def on_leader_lost(self) -> None:
-        """Start to look for the successor of a dead JobManager."""
         self._since_ms = self._context.now()
         self._wait()
 
     def find_leader(self) -> Ref | None:
-        """Return the new JobManager; if there is none yet, set a timer for the next attempt and return None."""
+        """Return the new JobManager. If there is none yet, set a timer for the next attempt."""
         leader = self._context.actor_selection(self._known.path).resolve_one()
         if leader is None or leader == self._known:
             self._wait()
@@ -35,7 +34,6 @@ class LeaderRetriever:
 
     @property
     def has_timed_out(self) -> bool:
-        """True if no JobManager was found for `SEEK_TIMEOUT_MS`."""
         return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
 
     def _wait(self) -> None:

@@ -9,7 +9,7 @@ from flykka.messages.control.rescaling import JobResourceRequirements, JobVertex
 from flykka.messages.graph.job_graph import JobGraph, JobVertex
 
 Bounds = int | tuple[int, int]
-"""The maximum number of subtasks, with a minimum of 1; or a pair of minimum and maximum."""
+"""The maximum number of subtasks, with a minimum of 1, or a pair of minimum and maximum."""
 
 
 def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:

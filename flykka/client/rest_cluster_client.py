@@ -29,14 +29,14 @@ from flykka.errors import (
 from flykka.messages.wire.ids import JobId, JobVertexId
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Seconds between two polls: the first and the maximal pause; the pause doubles after each poll."""
+"""Seconds between two polls: the first and the longest pause. The pause doubles after each poll."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJobResult:
-    """The result of a job: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are strings.
+    """The result of a job. `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are strings.
 
-    `cause` is the reason of a failure, None if a user cancelled the job.
+    `cause` is the reason of a failure. It is None if a user cancelled the job.
     """
 
     job_id: JobId
@@ -48,15 +48,15 @@ class RemoteJobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHeartbeats:
-    """Heartbeats, in seconds: one is sent each `interval`; the job is cancelled if none arrives for `timeout`."""
+    """Times of heartbeats, in seconds. The client sends one each `interval`. The job is cancelled `timeout` after the
+    last.
+    """
 
     interval: float = 30.0
     timeout: float = 180.0
 
 
 class WaitingClock:
-    """The clock that a waiting client uses, in seconds."""
-
     def monotonic(self) -> float:
         return time.monotonic()
 
@@ -75,7 +75,7 @@ def pauses() -> Iterator[float]:
 
 
 def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
-    """Parse the result in a REST response; None if the job has not ended."""
+    """Parse the result in a REST response. Returns None if the job has not ended."""
     result = answer.get("job-execution-result")
     if answer["status"]["id"] != "COMPLETED" or result is None:
         return None
@@ -96,7 +96,7 @@ def await_result(
     timeout: float | None,
     clock: WaitingClock | None = None,
 ) -> RemoteJobResult | None:
-    """Poll for the result and send heartbeats, if any; return None if there is no result after `timeout` seconds.
+    """Poll for the result and send heartbeats, if any. Returns None if there is no result after `timeout` seconds.
 
     A heartbeat contains the time at which it expires, in milliseconds since the epoch.
     """
@@ -118,7 +118,7 @@ def await_result(
 
 
 _TIMEOUT_S = 35.0
-"""Seconds to wait for a response; the timeout of the server is shorter."""
+"""Seconds to wait for a response. The timeout of the server is shorter."""
 
 RETRY_MAX_ATTEMPTS = 20
 RETRY_DELAY_S = 3.0
@@ -130,7 +130,7 @@ def _ignore(text: str) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """A job in a list. Times are in milliseconds since the epoch; the end is -1 if the job has not ended."""
+    """A job in a list. Times are in milliseconds since the epoch. The end is -1 if the job has not ended."""
 
     job_id: JobId
     name: str
@@ -141,8 +141,6 @@ class ListedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedVertex:
-    """A vertex of a job, with its current and its maximum parallelism."""
-
     vertex_id: JobVertexId
     name: str
     parallelism: int
@@ -150,7 +148,7 @@ class ListedVertex:
 
 
 class RestClusterClient:
-    """A client of the server at `HOST:PORT` or a URL. Calls block, and raise `ClusterError` without a response."""
+    """A client of the server at `HOST:PORT` or a URL. Calls block, and raise `ClusterError` if there is no response."""
 
     def __init__(
         self,
@@ -162,7 +160,7 @@ class RestClusterClient:
         on_retry: Callable[[str], object] = _ignore,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Create a client. `ca_file` contains certificates to trust for `https`, in addition to the system's.
+        """`ca_file` contains certificates to trust for `https`, in addition to the system's.
 
         Without a `token_file` the client uses the token of a job that this user runs on this machine. Before a request
         is repeated, the reason is passed to `on_retry`.
@@ -186,11 +184,10 @@ class RestClusterClient:
 
     @property
     def token(self) -> str | None:
-        """The token from the file, else the token of this user's job that serves this address, or None."""
+        """The token from the file, or else the token of this user's job that serves this address."""
         return self._token or token_for(self._base)
 
     def jobs(self) -> list[ListedJob]:
-        """Return the running jobs and recently ended jobs."""
         return [
             ListedJob(
                 job_id=JobId(job["jid"]),
@@ -203,7 +200,7 @@ class RestClusterClient:
         ]
 
     def find(self, name_or_id: str | None) -> ListedJob:
-        """Return the job with this name or id prefix; without an argument, the only job that has not ended.
+        """Return the job with this name or id prefix. Without an argument, return the only job that has not ended.
 
         Raises:
             UnknownJobError: there is no such job, or there are several.
@@ -213,7 +210,7 @@ class RestClusterClient:
             matches = [job for job in jobs if job.ended_ms < 0]
         else:
             matches = [job for job in jobs if name_or_id == job.name or job.job_id.startswith(name_or_id)]
-            # If several jobs had the name, the running one is preferred.
+            # If several jobs had the name, the running job is preferred.
             matches = [job for job in matches if job.ended_ms < 0] or matches
         if len(matches) == 1:
             return matches[0]
@@ -230,25 +227,24 @@ class RestClusterClient:
             self._request("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
 
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
-        """Stop a job with a savepoint, and return its path when it is complete. Raises `JobStoppingError`."""
+        """Stop a job with a savepoint. Returns its path when it is complete. Raises `JobStoppingError`."""
         with _raise_refusals_as(JobStoppingError):
             body = {"targetDirectory": directory, "drain": drain}
             return str(self._operation(job_id, "stop", "savepoints", body)["location"])
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
-        """Take a savepoint, and return its path when it is complete. Raises `SavepointError`."""
+        """Take a savepoint. Returns its path when it is complete. Raises `SavepointError`."""
         with _raise_refusals_as(SavepointError):
             body = {"target-directory": directory}
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
-        """Take a checkpoint, and return its id when it is complete. Raises `CheckpointError`."""
+        """Take a checkpoint. Returns its id when it is complete. Raises `CheckpointError`."""
         with _raise_refusals_as(CheckpointError):
             operation = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
         return int(operation["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
-        """Return the result of a job that has ended; None if the job is running."""
         return result_of(job_id, self._request("GET", f"/jobs/{job_id}/execution-result"))
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
@@ -282,13 +278,12 @@ class RestClusterClient:
         return result
 
     def requirements(self, job_id: JobId) -> dict[str, tuple[int, int]]:
-        """Return the minimum and maximum parallelism of each vertex, by id."""
         answer = self._request("GET", f"/jobs/{job_id}/resource-requirements")
         bounds = {vertex: each["parallelism"] for vertex, each in answer.items()}
         return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}
 
     def update_requirements(self, job_id: JobId, requirements: Mapping[str, tuple[int, int]]) -> None:
-        """Set bounds of parallelism of vertices, by id. Raises `RescaleError`."""
+        """Set bounds of parallelism for vertices, by id. Raises `RescaleError`."""
         body = {
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
@@ -297,7 +292,7 @@ class RestClusterClient:
             self._request("PUT", f"/jobs/{job_id}/resource-requirements", body)
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
-        """Return the vertices of a job, in topological order."""
+        """Return the vertices of a job in topological order."""
         return [
             ListedVertex(
                 vertex_id=JobVertexId(vertex["id"]),
@@ -309,7 +304,7 @@ class RestClusterClient:
         ]
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
-        """Return a diagnosis of why a job makes no progress. Each actor of the job has `timeout_ms` to reply."""
+        """Diagnose why a job makes no progress. Each actor of the job has `timeout_ms` to reply."""
         return str(self._request("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
     def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:

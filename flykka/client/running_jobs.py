@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("flykka")
 
 FOLDER_VARIABLE = "FLYKKA_PID_DIR"
-"""The variable that sets the folder; by default it is in `XDG_RUNTIME_DIR`, else in the folder of temporary files."""
+"""The environment variable with the folder. The default is in `XDG_RUNTIME_DIR`, or else in the temporary folder."""
 
 _SUFFIX = ".job"
 
@@ -45,14 +45,12 @@ class RunningJob:
 
 
 class RunningJobFile:
-    """The file of a job in this process, from its creation until `remove`."""
-
     def __init__(self, job: RunningJob) -> None:
-        """Create the file. A failure only hides the job from other processes, so it is logged."""
+        """Create the file. A failure is only logged, because it only hides the job from other processes."""
         self._path: Path | None = None
         try:
             path = pid_folder() / f"{job.process}-{job.job_id}{_SUFFIX}"
-            # The file is locked before it is renamed, so that other processes never find it without a lock.
+            # The file is locked before it is renamed, so that other processes never find it unlocked.
             unnamed = path.with_suffix(".new")
             self._descriptor = os.open(unnamed, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             lock(self._descriptor)
@@ -69,7 +67,7 @@ class RunningJobFile:
 
 
 def running_jobs() -> tuple[RunningJob, ...]:
-    """Return the jobs of all processes, including this one, sorted by process and id. Read errors are logged."""
+    """Return the jobs of all processes, including this process, sorted by process and id. Read errors are logged."""
     try:
         return tuple(sorted(_find_jobs(), key=lambda job: (job.process, job.job_id)))
     except OSError as refused:
@@ -106,8 +104,8 @@ def _find_jobs() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:
-                # The lock is shared, so that another process that checks the file is not mistaken for one that runs
-                # the job.
+                # The lock is shared, so that another process that checks the file is not mistaken for the process
+                # that runs the job.
                 if lock(file.fileno(), shared=True):
                     path.unlink(missing_ok=True)
                 else:
@@ -143,7 +141,6 @@ class EnvironmentJobs:
         self._registry.retain(client.job_graph for client in self._files)
 
     def close(self) -> None:
-        """Hide all jobs from other processes."""
         self._forget(list(self._files))
 
     def _forget(self, clients: Iterable[JobClient]) -> None:

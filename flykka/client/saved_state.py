@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.saved_state.reading import SavedState
 
 WITH_TIMERS = frozenset((OperatorKind.KEYED_PROCESS,))
-"""The kinds of operators with timers."""
 
 
 def read_state(path: str | PathLike[str], uid: str) -> SavedState:
@@ -28,15 +27,15 @@ def read_state(path: str | PathLike[str], uid: str) -> SavedState:
     The state is read with the active Spark session, or with a new one.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointNotFoundError: there is no checkpoint at this path. The error describes its contents.
         CheckpointError: the checkpoint cannot be read, or its state is missing or damaged.
-        SavedStateError: there is no operator with this uid and keyed state; the error names those that exist.
+        SavedStateError: there is no operator with this uid and keyed state. The error names those that exist.
     """
     return state_in(find_checkpoint(fspath(path), ""), uid)
 
 
 def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
-    """Return the keyed state of an operator in a checkpoint that was already read; see `read_state`."""
+    """Return the keyed state of an operator in a checkpoint that was already read. See `read_state`."""
     operator = _operator(checkpoint, uid)
     states = keyed_states_of(checkpoint, operator.operator_id)
     if not states:
@@ -66,14 +65,12 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
 
 
 def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> int:
-    """Return the number of key groups of an operator."""
-    # The number of the vertex may differ, as it may have been adopted from an earlier checkpoint.
+    # The job may have adopted another number from an earlier checkpoint, so the number in the state comes first.
     entries = (entry.max_parallelism for entry, _ in states_of(checkpoint, operator.operator_id))
     return next(entries, operator.max_parallelism)
 
 
 def keyed_operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
-    """Return the operators with keyed state whose schema the checkpoint contains."""
     return [
         each
         for each in _operators(checkpoint)
@@ -97,7 +94,7 @@ def _operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
 def states_of(
     checkpoint: CompletedCheckpoint, operator_id: OperatorId
 ) -> Iterator[tuple[TaskStateEntry, OperatorSubtaskState]]:
-    """Yield an operator's state in each subtask, with the task state entry that contains it."""
+    """Yield an operator's state in each subtask, with the task state entry that contains the state."""
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
             if state.operator_id == operator_id:

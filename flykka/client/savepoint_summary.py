@@ -16,9 +16,9 @@ from flykka.messages.wire.ids import OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSummary:
-    """The state of an operator. `uid` is None if the user set none; `name` is None if the checkpoint contains none.
+    """The state of an operator. `uid` is None if the user set none. `name` is None if the checkpoint contains none.
 
-    `rows` counts the rows of keyed state, and is None for a savepoint; `files` counts files or folders.
+    `rows` counts the rows of keyed state, and is None for a savepoint. `files` counts files or folders.
     """
 
     operator_id: OperatorId
@@ -36,7 +36,7 @@ class OperatorSummary:
 
 
 def operator_summaries(checkpoint: CompletedCheckpoint) -> tuple[OperatorSummary, ...]:
-    """Return the operators, in the order of the job if known, without local parts of operators."""
+    """Return the operators, in the order of the job if known. Local parts of operators are left out."""
     operators = operators_of(checkpoint)
     sizes = state_sizes(checkpoint)
     ids = dict.fromkeys((*operators, *sizes))

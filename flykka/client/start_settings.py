@@ -1,6 +1,6 @@
 """The start of an environment's next job: from a checkpoint, or at the beginning of its input.
 
-This module must not import messages, because options use it.
+This module must not import messages, because the option definitions use it.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 AUTO = "auto"
-"""Used instead of a path: start where the last run of the job stopped."""
+"""Stands for a start where the last run of the job stopped, in place of a path."""
 
 
 class StartMode(Enum):
-    """The user's choice of how a job starts."""
-
     AUTO = auto()
     CHECKPOINT = auto()
-    """Start from a specified checkpoint; the user accepts that rows are published again."""
+    """Start from a specified checkpoint. The user accepts that rows are published again."""
     FRESH = auto()
     OVERWRITE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    """Settings for the start of the next job, from a checkpoint or, if None, the beginning of the input.
+    """The start of the next job: from a checkpoint, or from the beginning of the input if it is None.
 
     Output in the folders `overwritten` is replaced.
     """

@@ -24,8 +24,6 @@ LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-st
 
 
 class OperatorMatch(StrEnum):
-    """The result of matching an operator of the job, or of the checkpoint."""
-
     MATCHED = "matched"
     ADDED = "added"
     REMOVED = "removed"
@@ -37,8 +35,8 @@ class OperatorMatch(StrEnum):
 class OperatorCompatibility:
     """An operator and its match. `uid` is None if the user set none, or if the checkpoint does not contain it.
 
-    If the operator was probably renamed, `former_uid` is the uid of the operator that the state belongs to.
-    `state_bytes` is the size of the operator's state in the checkpoint, None without state. `changes` describes the
+    If the operator was probably renamed, `former_uid` is the uid of the operator to which the state belongs.
+    `state_bytes` is the size of the operator's state in the checkpoint, or None without state. `changes` describes the
     conversion of stored values if the state schema has changed.
     """
 
@@ -58,9 +56,9 @@ class StateCompatibility:
 
     operators: tuple[OperatorCompatibility, ...]
     problems: tuple[str, ...]
-    """Reasons why the job cannot start from the checkpoint, one sentence each; empty if it can."""
+    """The reasons why the job cannot start from the checkpoint, one sentence each. Empty if it can."""
     settings: tuple[str, ...] = ()
-    """Changed settings of the Spark session that the results depend on, one phrase each."""
+    """Changed Spark settings on which the results depend, one phrase each."""
 
     def operators_with(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         return tuple(operator for operator in self.operators if operator.match is match)
@@ -73,7 +71,7 @@ def state_compatibility(
     *,
     allow_non_restored_state: bool = False,
 ) -> StateCompatibility:
-    """Compare a checkpoint with a job; `former` are the known operators of the job that took the checkpoint."""
+    """Compare a checkpoint with a job. `former` are the known operators of the job that took the checkpoint."""
     ids = current_ids(job_graph.vertices)
     sizes = {ids.get(stored, stored): size for stored, size in state_sizes(checkpoint).items()}
     former = {ids.get(stored, stored): operator for stored, operator in former.items()}
@@ -101,7 +99,7 @@ def state_compatibility(
         problems += _lost(checkpoint, removed, operators)
         problems += _lost_coordinators(checkpoint, job_graph, ids)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
-        # Each operator's state fits, but not together with that of the other operators chained in one task.
+        # Each operator's state fits on its own, but not together with the state of the other operators in its chain.
         problems.append(misfit)
     return StateCompatibility(
         operators=operators, problems=tuple(problems), settings=tuple(other_settings(checkpoint, job_graph))
@@ -171,7 +169,6 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
 
 
 def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
-    """Describe the differences if state with one schema cannot be converted to the other."""
     if was is None or now is None:
         return ""
     pairs = (
@@ -224,7 +221,7 @@ def _with_renamed(
     job_graph: JobGraph,
     former: Mapping[OperatorId, OperatorMetadata],
 ) -> tuple[OperatorCompatibility, ...]:
-    """Pair added operators with similar removed ones, which were probably renamed: first by name, then by kind."""
+    """Pair added operators with similar removed operators, which were probably renamed: first by name, then by type."""
     now = {operator.operator_id: operator for vertex in job_graph.vertices for operator in vertex.operators}
     operators = list(compared)
     lost = [each for each in removed if each.state_bytes is not None and each.uid is not None]

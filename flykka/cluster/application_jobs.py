@@ -2,8 +2,8 @@
 
 A killed driver leaves its run in the store, and the next driver with the same store continues the run. Its jobs get the
 same ids, which are derived from the run, the job's name and its number among the jobs with that name. Therefore a job
-that has finished returns its result, and any other job continues from its latest checkpoint. A concluded run is
-followed by a new run.
+that has finished returns its result, and any other job continues from its latest checkpoint. After a concluded run, a
+new run begins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAIT_SECONDS = 1.0
 """Seconds to wait for leadership before the user is informed that another process leads."""
 
 CONCLUSION_TIMEOUT = 10.0
-"""Seconds to wait while a closing environment concludes its run in the store."""
+"""Seconds that a closing environment waits until its run is concluded in the store."""
 
 _FOR_EVER = 365 * 86_400.0
 
@@ -45,7 +45,7 @@ Notify = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifiedJob:
-    """A job with its id in the application's run, and the path from which it starts without a checkpoint of its own.
+    """A job with its id in the application's run. It starts from `restore_path` if it has no checkpoint of its own.
 
     If `continues` is True, the store already contains the job, with its latest `checkpoint`. If `has_ended` is True,
     the store contains the job's result.
@@ -79,10 +79,10 @@ class ApplicationJobs:
         """Find the next job with this name in the store. Waits until this driver leads, and reports another leader.
 
         A stopped job gets a new id, and starts from `restore_path`, or else from the checkpoint with which it was
-        stopped. With `repeats`, so does a finished job.
+        stopped. With `repeats`, a finished job does the same.
 
         Raises:
-            CheckpointError: the job cannot continue from its own latest checkpoint; the error names the operators.
+            CheckpointError: the job cannot continue from its own latest checkpoint. The error names the operators.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
         run = self._request(begins_new=False, notify=notify)
@@ -93,7 +93,6 @@ class ApplicationJobs:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """Conclude the application's run, or log that the next run will continue it."""
         if not concludes:
             logger.warning("the application has not ended: when it is run again, it continues where it stopped")
             return
@@ -121,7 +120,7 @@ class ApplicationJobs:
             job_id = _job_id(current.run.run_id, name, self._executed[name], retries)
             end = store.result(job_id)
             if end is None and current.run.is_concluded:
-                # The run was concluded while its results were awaited, so the job belongs to a new run.
+                # The run was concluded while the driver waited for its results, so the job belongs to a new run.
                 current = self._request(begins_new=True, notify=logger.info)
                 store, retries = self._store(current), 0
                 continue
@@ -134,7 +133,7 @@ class ApplicationJobs:
             )
             logger.info("job %r ended %s earlier, and is run again from %s", name, end.status, restore_path)
         identified = replace(job_graph, job_id=job_id)
-        # The checkpoint of a job that has ended may be deleted at any moment.
+        # The checkpoint of an ended job may be deleted at any moment.
         pointer, checkpoint = None if end is not None else store.checkpoints(job_id).latest(), None
         if pointer is not None:
             checkpoint = find_checkpoint(pointer.path, job_graph.checkpointing.directory)
@@ -169,7 +168,6 @@ class ApplicationJobs:
         return request(_FOR_EVER)
 
     def _refuse_to_wait_for_itself(self) -> None:
-        """Raise an error if another environment of this process holds the leadership."""
         try:
             leads = self._services.last_session()
         except HighAvailabilityError:
@@ -195,5 +193,5 @@ def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
 
 
 def _has_finished(end: JobEnded) -> bool:
-    """Return True if the job reached the end of its input; a stopped job continues instead."""
+    """Return whether the job reached the end of its input. A stopped job continues instead."""
     return end.status is JobStatus.FINISHED and end.checkpoint_path is None

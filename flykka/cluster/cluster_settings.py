@@ -22,12 +22,12 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 MANAGED_FRACTION = 0.4
 NETWORK_FRACTION = 0.1
-"""The default shares of the declared memory for state and for batches in flight (Flink's)."""
+"""Default fractions of the declared memory for state and for batches in flight, as in Flink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerResources:
-    """The resources that each TaskManager declares; 0 means undeclared and therefore unlimited.
+    """The resources that each TaskManager declares. 0 means undeclared and therefore unlimited.
 
     The units are thousandths of a core and MiB: `memory_mib` in total, `managed_mib` of it for state and `network_mib`
     for batches (Flink's `taskmanager.cpu.cores`, `taskmanager.memory.flink.size`, `managed.size` and `network`).
@@ -45,7 +45,6 @@ class TaskManagerResources:
         return ResourceSpec(cpu_millis=self.cpu_millis, heap_mib=heap_mib, managed_mib=self.managed_mib)
 
     def __str__(self) -> str:
-        """Describe the declared resources; empty if nothing is declared."""
         if not self.memory_mib:
             return resources_text(self.slots_total) if self != TaskManagerResources() else ""
         rest = self.memory_mib - self.managed_mib - self.network_mib
@@ -56,14 +55,14 @@ class TaskManagerResources:
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
-"""Both are shorter than Flink's 10 s and 50 s, because no network delays the heartbeats of one process."""
+"""Shorter than Flink's 10 s and 50 s, because no network delays heartbeats within one process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The sizes and timeouts of a cluster.
 
-    If `slots_per_task_manager` is None, there are as many slots as needed. Tasks that wait for slots wait at most
+    If `slots_per_task_manager` is None, there are as many slots as needed. Tasks wait for slots at most
     `slot_request_timeout_ms`; meanwhile up to `max_task_managers` may be started. Details of the last
     `job_store_capacity` ended jobs are kept.
 
@@ -96,7 +95,7 @@ class ClusterSettings:
     rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
-        """Return these settings with enough slots for a job, unless the number of slots is set."""
+        """Return settings with enough slots for a job, unless the number of slots is set."""
         if self.slots_per_task_manager is not None:
             return self
         return replace(self, slots_per_task_manager=-(-needed // self.task_managers))

@@ -17,11 +17,12 @@ YOUNG_OBJECTS = 200_000
 _lock = threading.Lock()
 _clusters = 0
 _original: tuple[int, int, int] | None = None
-"""The original thresholds, if the first cluster has raised them."""
 
 
 def raise_gc_threshold() -> None:
-    """Count a new cluster; for the first one, raise the threshold unless the user has set it higher or disabled it."""
+    """Count a new cluster. The first one raises the threshold, unless the user has set it higher or disabled
+    collections.
+    """
     global _clusters, _original
     with _lock:
         _clusters += 1
@@ -32,7 +33,7 @@ def raise_gc_threshold() -> None:
 
 
 def restore_gc_threshold() -> None:
-    """Count the end of a cluster; after the last one, restore the threshold unless the user has changed it."""
+    """Count the end of a cluster. The last one restores the threshold, unless the user has changed it."""
     global _clusters, _original
     with _lock:
         _clusters -= 1

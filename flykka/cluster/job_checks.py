@@ -1,6 +1,6 @@
 """Checks whether a cluster can ever run a job: slots, network buffers, and the resources of operators.
 
-A job that would wait forever is refused. Resources used by other jobs become free later, so a job may wait for them.
+A job that would wait forever is refused. Other jobs will release their resources, so a job may wait for those.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
 
 
 def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
-    """Check that each task, and all tasks that share a slot, fit into a TaskManager."""
     there, advice = f"a TaskManager has {resources_text(total)}", _ADVICE
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
@@ -73,7 +72,6 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
 
 
 def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
-    """Check that all slots that the job will request fit into all TaskManagers."""
     sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
     needed = task_managers_needed([(size, 1) for size in sizes], total)
     if needed > task_managers:
@@ -109,7 +107,7 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
 
 
 def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
-    """Refuse tasks that can never fit. Tasks that are placed badly are refused by their TaskManager."""
+    """Refuse tasks that can never fit. If tasks are placed badly, their TaskManager refuses them."""
     there = network.network_buffers
     if there is None:
         return

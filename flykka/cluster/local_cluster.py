@@ -47,12 +47,12 @@ SHUTDOWN_TIMEOUT = 30.0
 
 
 def slots_needed(job_graph: JobGraph) -> int:
-    """Return the number of slots: the sum, over slot sharing groups, of the largest parallelism in the group."""
+    """Return the number of slots: the sum of the largest parallelism in each slot sharing group."""
     return slot_sharing_groups.slots_needed(job_graph.vertices)
 
 
 class LocalCluster:
-    """A local cluster, which runs from its creation until `shutdown`; use it in a `with` statement.
+    """A local cluster, which runs from its creation until `shutdown`. Use it in a `with` statement.
 
     Its actors run in their own actor system, or in `system`, which terminates with the cluster and keeps its recorder.
 
@@ -141,7 +141,7 @@ class LocalCluster:
     ) -> IdentifiedJob:
         """Find the job in the high-availability store. Waits until this driver leads.
 
-        `restore_path` is the checkpoint from which the user wants to start; with `repeats` a finished job runs again.
+        `restore_path` is the checkpoint from which the user wants to start. With `repeats` a finished job runs again.
         The reason for waiting is passed to `notify`.
 
         Raises:
@@ -222,11 +222,11 @@ class LocalCluster:
     def shutdown(self, *, concludes: bool = True) -> None:
         """Stop all actors, and release the data-plane resources of jobs that have not ended.
 
-        With high availability the run of the application is concluded, unless `concludes` is False: then the next run
-        continues it.
+        With high availability the run of the application is concluded. If `concludes` is False, the next run continues
+        it.
 
         Raises:
-            TerminationTimeoutError: actors are still running after half a minute; the error names them.
+            TerminationTimeoutError: actors are still running after half a minute. The error names them.
         """
         running = self._running()
         for client in self._clients:
@@ -239,7 +239,7 @@ class LocalCluster:
         finally:
             self._services.close()
         for client in running:
-            # The checkpoints are kept, and therefore also their staged output.
+            # The checkpoints are kept, and with them the staged output.
             self._data_plane.release_job(client.job_id, keep_staged=True)
 
     def __enter__(self) -> Self:
@@ -259,7 +259,6 @@ class LocalCluster:
         )
         entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
         started = self._system.spawn(entrypoint, "cluster-entrypoint")
-        # The components are needed to submit jobs.
         components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
         assert isinstance(components, ClusterComponents)
         return components

@@ -52,13 +52,13 @@ class Console:
     """Prints a line for each relevant event of a job, with the seconds since the first event.
 
     Several completed checkpoints share a line: see `CheckpointLines`. Each aborted checkpoint has its own line. In a
-    terminal important lines are coloured, unless NO_COLOR is set. With a `job_name` each line begins with it. In an app
-    started by `flykka run`, a Console without an `output` prints nothing, because its lines are already displayed.
+    terminal important lines are coloured, unless NO_COLOR is set. With a `job_name` each line begins with the name. In
+    an app started by `flykka run`, a Console without an `output` prints nothing, because its lines are already
+    displayed.
     """
 
     def __init__(self, output: RichConsole | None = None, *, job_name: str | None = None) -> None:
-        # In a notebook the lines are plain text, too, because they are printed by another thread than that of the
-        # cell.
+        # In a notebook the lines are plain text too, because another thread than the cell's prints them.
         self._output = output or RichConsole(force_jupyter=False, quiet=current_launch().shows_jobs)
         self._job_name = job_name
         self._began_ms: int | None = None
@@ -109,7 +109,7 @@ class Console:
         if execution.state is ExecutionState.FAILED:
             where = f" on {task_manager}" if task_manager else ""
             self._on_failure(f"{execution.task_name} failed{where}", execution)
-            # The status FAILING follows, with the same cause.
+            # The status FAILING follows with the same cause.
             self._last_cause = execution.failure
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
@@ -141,7 +141,7 @@ class Console:
         if self._job_name is not None:
             line.append(f"{self._job_name}: ", "bold")
         line.append(text, style)
-        # The whole line is written at once, however long it is, because other threads print too.
+        # Other threads print too, so each line is one write, whatever its length.
         self._output.print(line, soft_wrap=True, highlight=False)
 
 
@@ -151,8 +151,6 @@ def _because(cause: SerializedThrowable | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """A line to print, and the time of its event in milliseconds."""
-
     timestamp_ms: int
     text: str
 
@@ -160,7 +158,7 @@ class CheckpointLine:
 class CheckpointLines:
     """Accumulates checkpoints until a line is due: a minute after the previous line, then two minutes, up to an hour.
 
-    Time is that of the messages.
+    Times are those of the messages.
     """
 
     def __init__(self) -> None:
@@ -171,7 +169,7 @@ class CheckpointLines:
         self._durations_ms: list[int] = []
 
     def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
-        """Add a completed checkpoint; return a line if one is due."""
+        """Add a completed checkpoint. Returns a line if one is due."""
         if self._last is None:
             self._first_id = checkpoint.checkpoint_id
         self._last = checkpoint
@@ -185,7 +183,7 @@ class CheckpointLines:
         return self._line()
 
     def interrupted(self) -> CheckpointLine | None:
-        """Return the line for accumulated checkpoints before another line is printed, and reset the interval."""
+        """Return the line for accumulated checkpoints, because another line follows. Resets the interval."""
         self._printed_ms, self._pause_ms = None, FIRST_PAUSE_MS
         return self._line()
 
@@ -211,7 +209,7 @@ def _size(checkpoint: CheckpointCompleted) -> str:
 
 
 def rescale_text(rescale: Rescale) -> str | None:
-    """Format the line of a rescale; None if there is nothing to report, or not yet."""
+    """Format the line of a rescale. Returns None if there is nothing to report, or not yet."""
     match rescale.terminal_state:
         case RescaleTerminalState.COMPLETED:
             changes = [change for vertex in rescale.vertices if (change := _change(vertex))]
@@ -233,7 +231,7 @@ def _change(vertex: VertexRescale) -> str | None:
 
 
 class SameFailures:
-    """Counts repeated failures of a job since its last checkpoint, to print them less and less often.
+    """Counts repeated failures of a job since its last checkpoint, so that they are printed less and less often.
 
     Messages about the consequences of an unprinted failure are not printed either.
     """
@@ -243,7 +241,7 @@ class SameFailures:
         self._is_hidden = False
 
     def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
-        """Count a failure; return its count, and whether to report the failure (see `is_reported`)."""
+        """Count a failure. Returns the count, and whether to report the failure (see `is_reported`)."""
         signature = failure_signature(task_name.rpartition(" (")[0], cause)
         if signature is None:
             self._is_hidden = False
@@ -254,7 +252,7 @@ class SameFailures:
         return times, not self._is_hidden
 
     def hides(self, message: Message) -> bool:
-        """Return True if the message is only a consequence of an unprinted failure."""
+        """Return whether the message is only a consequence of an unprinted failure."""
         match message:
             case CheckpointCompleted():
                 self._times.clear()

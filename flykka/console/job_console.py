@@ -20,16 +20,13 @@ from flykka.views.text.failures import failure_lines
 from flykka.views.text.formats import displayed_status, format_bytes
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
-"""Returns additional lines for the summary of an ended job, as labels and texts."""
+"""A function that returns additional lines for the summary of an ended job, as labels and texts."""
 _LABEL = 13
 _FAILURES = 5
-"""The maximum number of failures in a summary; the last ones are shown."""
 _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
 class JobConsole:
-    """Displays jobs from their submission to their summary."""
-
     def __init__(self, output: RichConsole, epilogue: Epilogue) -> None:
         self._output = output
         self._epilogue = epilogue
@@ -37,7 +34,7 @@ class JobConsole:
         self._running: set[str] = set()
 
     def show(self, client: JobClient, look: Look = tuple) -> None:
-        """Display a job until its end; in a terminal, together with its long-running Spark work.
+        """Display a job until it ends. In a terminal, its long-running Spark work is displayed too.
 
         If other jobs are running, each line begins with the name of its job.
         """
@@ -63,17 +60,14 @@ class JobConsole:
         client.add_listener(on_message)
 
     def notify(self, text: str) -> None:
-        """Print a line above the live displays."""
         self._output.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Stop the live displays, even if a job has not ended."""
         if self._screen is not None:
             self._screen.close()
 
 
 def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
-    """Print the summary of an ended job; `more` are additional labels and texts."""
     head = Text(f"job {details.name!r} ").append(displayed_status(details), _STYLES.get(details.status, "bold"))
     head.append(f" in {format_ms(details.duration_ms)}")
     output.print(head, soft_wrap=True, highlight=False)
@@ -101,7 +95,7 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
 
 
 def _vertex_text(vertex: JobVertexDetails, *, is_least: bool) -> str:
-    """Describe the published rows; "at least" if a restart may have published uncounted rows."""
+    """Describe the published rows. A restart may have published uncounted rows: `is_least` then adds "at least"."""
     published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_names_text(vertex.sinks)}"
     staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
     return published + staged

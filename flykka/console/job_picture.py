@@ -54,23 +54,19 @@ _STATE_STYLES = {
     ExecutionState.FINISHED: QUIET,
 }
 _RATES = 20
-"""The width of the throughput chart in characters, one per measurement."""
 _BAR = 5
-"""The width of the bar with the shares of time in characters."""
 _NAME = 20
-"""The minimum width of vertex names in characters."""
 _GAP = 2
 _WANTED = 6
-"""Columns up to this importance are not dropped for a long name, which gets its own line instead if possible."""
+"""Columns up to this importance are not dropped for a long name. The name gets its own line instead, if possible."""
 _OTHER_LINES = 10
-"""The lines that a display needs in addition to its vertices, including some lines for the output above it."""
+"""The number of lines that a display needs besides its vertices, including some for the output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The number of checkpoints to show, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the vertex table, with a fixed `width`, so that columns do not move. Importance 1 is the highest."""
+    """A column of the vertex table. Its `width` is fixed, so that columns do not move. Importance 1 is the highest."""
 
     title: str
     importance: int
@@ -102,7 +98,7 @@ class JobPicture:
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
-        # An empty line separates the display from the lines above.
+        # An empty line separates the display from the output above.
         yield Text()
         yield _cut(self._header(ascii_only=ascii_only), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
@@ -188,7 +184,6 @@ class JobPicture:
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
-    """Return all columns in display order, whether they fit or not."""
     latency = _Column("latency", 7, 7, lambda vertex: Text(_latency(vertex)))
     return [
         _Column("tasks", 1, 13, _tasks, right=False),
@@ -205,7 +200,9 @@ def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Return the columns that fit, by importance; after the first that does not fit, all others are dropped."""
+    """Return the columns that fit, by importance. The first column that does not fit and all less important ones are
+    dropped.
+    """
     chosen: list[_Column] = []
     for column in sorted(columns, key=lambda column: column.importance):
         width -= _GAP + column.width
@@ -226,13 +223,13 @@ def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") ->
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
-    """Truncate a line at the width of the terminal, with an ellipsis if the terminal can show it."""
+    """Truncate a line at the terminal's width, with an ellipsis if the terminal can show it."""
     line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
     return line
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """Count the subtasks in the same state as the vertex, with the total if others are in another state."""
+    """Format the number of subtasks in the vertex's state, with the total if some are in another state."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))
@@ -247,7 +244,7 @@ def _watermark(vertex: JobVertexDetails) -> Text:
 
 
 def _shares(shares: TimeShares | None, *, ascii_only: bool) -> Text:
-    """Draw a bar with the shares of time (busy, back-pressured, idle), and the busy share as a number."""
+    """Draw a bar of the shares of time (busy, back-pressured, idle), with the busy share as a number."""
     if shares is None:
         return Text(NOTHING)
     full, held, empty = ("#", "=", ".") if ascii_only else ("█", "▒", "·")
@@ -265,7 +262,6 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
 
 
 def _queued(vertex: JobVertexDetails) -> Text:
-    """Show the number of batches in the input queues and output queues of the subtasks."""
     return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 

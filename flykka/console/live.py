@@ -20,21 +20,20 @@ from flykka.messages.monitoring.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4
 LOOK_SECONDS = 0.5
-"""Seconds between two requests for the long-running work in Spark."""
+"""Seconds between two polls."""
 
 logger = logging.getLogger("flykka.console")
 
 Details = Callable[[], JobDetails]
-"""A function that returns the current details of a job."""
 
 
 def can_be_live(output: RichConsole) -> bool:
-    """Return True if the output is a terminal that can redraw. Forced colours alone do not suffice."""
+    """Return whether the output is a terminal that can redraw. Forced colours alone do not suffice."""
     return output.file.isatty() and not output.is_dumb_terminal
 
 
 class LiveScreen:
-    """The live displays of all running jobs. While there is one, Python's output is printed above them."""
+    """The live displays of all running jobs. While a display is active, Python's output is printed above it."""
 
     def __init__(self, output: RichConsole) -> None:
         self._output = output
@@ -54,7 +53,7 @@ class LiveScreen:
                 self._live.start(refresh=True)
 
     def leave(self, job: Details) -> None:
-        """Draw a job for the last time; its display remains on the screen."""
+        """Draw a job for the last time. Its display remains on the screen."""
         with self._lock:
             others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):
@@ -66,7 +65,6 @@ class LiveScreen:
                 self._end()
 
     def close(self) -> None:
-        """Draw all displays for the last time."""
         with self._lock:
             self._end()
 
@@ -76,7 +74,7 @@ class LiveScreen:
         self._live, self._jobs = None, ()
 
     def _pictures(self) -> RenderableType:
-        # The lock is not held here, because its holder may be waiting for the thread that draws.
+        # The lock is not taken here, because its holder may be waiting for the thread that draws.
         jobs = self._jobs
         return Group(*(JobPicture(job(), jobs=len(jobs), long_work=long_work()) for job, long_work in jobs))
 
@@ -105,7 +103,7 @@ class LongWork:
         self._closed.set()
 
     def look(self) -> None:
-        """Poll once; if Spark does not reply, there is no work to show."""
+        """Poll once. If Spark does not reply, there is no work to show."""
         try:
             works = self._look()
         except Exception:
@@ -119,14 +117,13 @@ class LongWork:
 
 
 Clock = Callable[[], float]
-"""Returns seconds since an arbitrary time."""
 
 
 @contextmanager
 def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Print `start_text`, and when the `with` block ends without an error, `end_text` with the elapsed time.
+    """Print `start_text`, and if the `with` block ends without an error, `end_text` with the elapsed time.
 
-    In a terminal a temporary line counts the seconds meanwhile; otherwise two lines are printed.
+    In a terminal a temporary line counts the seconds meanwhile. Otherwise two lines are printed.
     """
     since = clock()
     if can_be_live(output):
@@ -145,7 +142,6 @@ def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = 
 
 
 def spark_start(output: RichConsole, master: str) -> AbstractContextManager[None]:
-    """Return a context that displays the start of Spark."""
     return elapsed(output, f"starting Spark at {master}", "Spark is up")
 
 

@@ -1,4 +1,4 @@
-"""Standard output and standard error of a run whose jobs continue if no process reads the output any more."""
+"""Standard output and standard error of a run that continues even if its output has no reader any more."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from threading import Event
 from typing import Any, BinaryIO, TextIO, cast
 
 _NO_READER = (errno.EPIPE, errno.EIO)
-"""The errors of a pipe whose reader has exited, such as `head`, and of a terminal that was closed."""
+"""The errors of a pipe whose reader, such as `head`, has exited, and of a closed terminal."""
 
 _STDOUT = 1
 _LOOK_MS = 200
 _PATIENCE_MS = 2_000
-"""Milliseconds to wait for a reader at the end of the run, as a lost connection may not report an error."""
+"""Milliseconds to wait for a reader at the end of the run. A lost connection may not report an error."""
 
 
 class _LastingDescriptor(RawIOBase):
@@ -27,11 +27,11 @@ class _LastingDescriptor(RawIOBase):
     def __init__(self, descriptor: int, hurry: Event) -> None:
         self._descriptor = descriptor
         self._hurry = hurry
-        # If other code redirects standard error, the redirection must apply to this stream, too.
+        # If other code redirects standard error, the redirection must apply to this stream too.
         self._own = _reopen_terminal(descriptor) if descriptor == _STDOUT else descriptor
 
     def fileno(self) -> int:
-        """Return the original descriptor, because child processes write to it, too."""
+        """Return the original descriptor, because child processes write to it too."""
         return self._descriptor
 
     def isatty(self) -> bool:
@@ -41,7 +41,6 @@ class _LastingDescriptor(RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close our copy of the descriptor, if any."""
         if not self.closed and self._own != self._descriptor:
             os.close(self._own)
         super().close()
@@ -63,7 +62,7 @@ class _LastingDescriptor(RawIOBase):
         return memoryview(data).nbytes
 
     def _accepts_output(self) -> bool:
-        """Wait until the descriptor accepts output; return False if it does not, and there is no time to wait."""
+        """Wait until the descriptor accepts output. Returns False if it does not in time."""
         poll = select.poll()
         poll.register(self._own, select.POLLOUT)
         while not poll.poll(_LOOK_MS):
@@ -79,7 +78,7 @@ class _LastingDescriptor(RawIOBase):
 
 
 def _reopen_terminal(descriptor: int) -> int:
-    """Open the terminal of a descriptor again, so that only our writes are non-blocking.
+    """Open the terminal of a descriptor again, so that only the writes of this process are non-blocking.
 
     If that fails, return the descriptor itself: a short write does not block if there is room in the pipe.
     """
@@ -91,7 +90,7 @@ def _reopen_terminal(descriptor: int) -> int:
 
 @contextmanager
 def lasting_output(hurry: Event | None = None) -> Iterator[None]:
-    """Suppress errors of printing in this process until the end of the `with` block.
+    """Suppress errors of printing in this process during the `with` block.
 
     Output is discarded when the reader of a pipe has exited or the terminal is closed, and also when nothing has been
     read for some seconds after `hurry` is set. Characters that the encoding cannot represent, for example in the name
@@ -112,7 +111,7 @@ def lasting_output(hurry: Event | None = None) -> Iterator[None]:
 
 
 def _lasting(stream: TextIO, original: TextIO | None, hurry: Event) -> TextIO:
-    """Wrap the descriptor of a stream, if the stream is the one with which Python started."""
+    """Wrap the descriptor of a stream if the stream is the one that Python opened at its start."""
     if not isinstance(stream, TextIOWrapper):
         return stream
     if stream is not original:

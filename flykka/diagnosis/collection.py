@@ -1,7 +1,7 @@
 """Sends all actors of a job a request for their state at once, each with a time limit.
 
-This runs on the caller's thread, never in an actor: if one actor hangs, or all threads of the dispatcher, the reports
-of the other actors must still arrive. The list of actors is read directly from the living cells.
+This runs on the caller's thread, never in an actor: if an actor or all threads of the dispatcher hang, the reports of
+the other actors must still arrive. The list of actors is read directly from the living cells.
 """
 
 from __future__ import annotations
@@ -43,18 +43,16 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutErro
 from flykka.runtime.system import ActorSystem
 
 TIME_LIMIT = 2.0
-"""The seconds that each actor has to reply."""
+"""Seconds within which each actor has to reply."""
 
 ASKED_TASKS = 2_000
-"""The maximum number of Tasks that are asked; more are not needed to find the cause of a delay."""
+"""The maximum number of Tasks that receive a request. More are not needed to find the cause of a delay."""
 
 A = TypeVar("A", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A pending request, and its actor."""
-
     cell: Cell
     name: str
     future: Any
@@ -62,9 +60,9 @@ class _Asked:
 
 
 def collect_reports(system: ActorSystem, details: JobDetails, time_limit: float = TIME_LIMIT) -> ActorReports:
-    """Request reports from the actors of a job, each within `time_limit` seconds; takes at most twice that.
+    """Request reports from a job's actors, each within `time_limit` seconds. Takes at most twice that time.
 
-    `details` are the last ones that the client has, in case no actor replies.
+    `details` are the last ones known to the client. They are used if no actor replies.
     """
     return _Collection(system, details, time_limit).reports()
 
@@ -122,7 +120,7 @@ class _Collection:
     def _stages(
         self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
     ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
-        """Collect the stages that bridges report, if there may be any. A bridge that does not reply is ignored."""
+        """Collect the stages that bridges report. A bridge that does not reply is ignored."""
         by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
         requests: list[_Asked | None] = []
         for task in tasks:
@@ -149,13 +147,13 @@ class _Collection:
         return _Asked(cell, name, future, attempt)
 
     def _answer(self, request: _Asked | None, deadline: float) -> Message | None:
-        """Return the reply; None if the actor has ended, or has not replied, which is recorded."""
+        """Return the reply, or None if the actor has ended or has not replied. A missing reply is recorded."""
         if request is None:
             return None
         reply = _reply(request, deadline)
         if isinstance(reply, AskTimeoutError):
             cell = request.cell
-            waiting = max(0, len(cell.mailbox.messages) - 1)  # The request itself is not counted.
+            waiting = max(0, len(cell.mailbox.messages) - 1)  # This excludes the request itself.
             self._unresponsive.append(
                 UnresponsiveActor(name=request.name, handles=cell.handles, waiting=waiting, attempt=request.attempt)
             )

@@ -1,4 +1,4 @@
-"""The exception history of a job for display: a sequence of failures, as text and as HTML."""
+"""The exception history of a job, displayed as text and as HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
-    """The last failures of a job, oldest first; `suppressed` is the number of earlier failures."""
+    """The last failures of a job, oldest first. `suppressed` is the number of earlier failures."""
 
     entries: tuple[RootExceptionHistoryEntry, ...]
     suppressed: int = 0
@@ -60,7 +60,6 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
 
 def _row(entry: RootExceptionHistoryEntry, began_ms: int) -> tuple[str, ...]:
-    """Return the table cells of a failure, whose full text is expandable."""
     cause = entry.root.cause
     first, *rest = full_text(cause) or [""]
     full = "\n".join(text for text in ("\n".join(rest), cause.stack_trace) if text.strip())

@@ -17,21 +17,19 @@ from flykka.views.text.failures import outcome, story
 from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
-"""The maximum number of rows, for one screen."""
+"""The maximum number of rows, which fit on one screen."""
 
 TOLD_FAILURES = 2
-"""The number of failures to show, the last ones; `job.exception_history` has more."""
+"""The number of last failures to show. `job.exception_history` has more."""
 
 NAMED = 4
-"""The maximum number of attempts that are named if a checkpoint waits for them."""
+"""The maximum number of attempts that are listed by name if a checkpoint waits for them."""
 
 _WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """An attempt: its state, its activity since when, and what it is waiting for."""
-
     name: str
     vertex_id: JobVertexId
     state: str
@@ -74,7 +72,6 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """Yield the sources that have more to read than the current batch."""
     attempts = reports.job.attempts if reports.job else ()
     for attempt in attempts:
         task = reports.tasks.get(attempt.attempt)
@@ -107,7 +104,6 @@ def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
-    """Return the most relevant attempts, in the job's order, and the number of other attempts."""
     if reports.job is None:
         return (), 0
     attempts = reports.job.attempts
@@ -116,7 +112,6 @@ def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFac
 
 
 def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]:
-    """Return a sort key, in the order: unresponsive, not running, busy, idle."""
     if reports.unresponsive_task(attempt.attempt) is not None:
         return 0, attempt.since_ms
     if attempt.state is ExecutionState.FINISHED:

@@ -1,8 +1,8 @@
-"""The diagnosis of a job: one sentence on what it is waiting for, and facts as evidence.
+"""The diagnosis of a job: one sentence about what the job is waiting for, and facts as evidence.
 
-Conditions are tested from the outside inwards, and the first one that holds is reported: the job has ended; there is no
-leader, or no JobMaster replies; the job starts, restarts or ends; tasks wait for slots or for their state; a Task is
-unresponsive; a checkpoint waits for a task; the job works; there is nothing to do.
+Conditions are tested from the outside inwards, and the first condition that holds is reported: the job has ended; there
+is no leader, or no JobMaster replies; the job starts, restarts or ends; tasks wait for slots or for their state; a Task
+is unresponsive; a checkpoint waits for a task; the job works; there is nothing to do.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from flykka.views.html.markup import display, dot, element, labelled, quiet, tab
 from flykka.views.text.formats import STOPPED, columns, counted, lasting
 
 PATIENCE_MS = 1_000
-"""The normal duration of a checkpoint in milliseconds; younger checkpoints are not reported as delayed."""
+"""The normal duration of a checkpoint in milliseconds. Younger checkpoints are not reported as delayed."""
 
 FOLLOWED = 64
-"""The maximum number of attempts that are examined to find the one that delays a checkpoint."""
+"""The maximum number of attempts that are examined to find the attempt that delays a checkpoint."""
 
 _LABEL = 13
 _HEADER = ("task", "state", "on", "is", "for", "waits for")
@@ -39,10 +39,10 @@ _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiagnosis:
-    """The diagnosis of a job: one sentence on what it does or why it makes no progress, and facts as evidence.
+    """The diagnosis of a job: one sentence about what it does or why it makes no progress, and facts as evidence.
 
-    `facts` are labelled lines about the job; `attempts` are its most relevant attempts, and `left_out` counts the
-    others.
+    `facts` are labelled lines about the job. `attempts` are its most relevant attempts, and `left_out` is the number of
+    other attempts.
     """
 
     job_name: str
@@ -53,7 +53,6 @@ class JobDiagnosis:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """Format the sentence in the first line, then the facts, on at most one screen."""
         lines = [self.answer, "", *(f"{label:<{_LABEL}}{text}" for label, text in self.facts)]
         if self.attempts:
             lines += ["", *columns(_HEADER, self._rows())]
@@ -222,7 +221,6 @@ def _slots(reports: ActorReports, job: JobExplained) -> str:
 
 
 def _with_slots(reports: ActorReports, text: str) -> str:
-    """Append a description of the existing slots."""
     slots = reports.slots
     if slots is None:
         silence = reports.unresponsive_part("the ResourceManager")
@@ -233,7 +231,7 @@ def _with_slots(reports: ActorReports, text: str) -> str:
 
 
 def _opening(reports: ActorReports, opening: list[AttemptExplained], waits: Waits) -> str:
-    # An unresponsive task is more relevant than one that is only slow.
+    # An unresponsive task is more relevant than a slow one.
     first = min(opening, key=lambda attempt: (reports.unresponsive_task(attempt.attempt) is None, attempt.since_ms))
     others = f" and {counted(len(opening) - 1, 'other')}" if len(opening) > 1 else ""
     since = _for(first.since_ms, reports)
@@ -268,7 +266,7 @@ def _checkpoint(reports: ActorReports, waits: Waits) -> str | None:
 
 
 def _culprit(pending: PendingExplained, waits: Waits) -> ExecutionAttemptId:
-    """Return, of the attempts that a checkpoint waits for, the one with the shortest chain of waits."""
+    """Return the attempt with the shortest chain of waits among those for which a checkpoint waits."""
     return min(pending.awaited[:FOLLOWED], key=lambda attempt: len(waits.chain(attempt)))
 
 

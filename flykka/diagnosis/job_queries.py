@@ -1,7 +1,7 @@
 """JobQueries: all queries about the jobs of a cluster, each with one name and one result type.
 
-`RestClusterClient` offers some of them by HTTP, but not with these types: its JSON has Flink's format, from which these
-types cannot be restored.
+`RestClusterClient` offers some of the queries over HTTP, but not with these types: its JSON has Flink's format, from
+which these types cannot be restored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class JobQueries(Protocol):
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """Return a checkpoint, and its subtasks as far as they are retained."""
+        """Return a checkpoint, and the subtasks of it that are retained."""
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot: ...
 
@@ -58,12 +58,11 @@ class ClusterQueries(JobQueries, Protocol):
 
     @property
     def history_of(self) -> str | None:
-        """The directory of the archives; None for a cluster."""
+        """The directory of the archives, or None for a cluster."""
 
     def slots(self) -> SlotsExplained: ...
 
-    def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """Return the environment of the process in which a job runs or ran."""
+    def environment(self, job_id: JobId) -> ProcessEnvironment: ...
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose why a job makes no progress, or what it does; each actor has `time_limit` seconds to reply."""
+        """Diagnose why a job makes no progress, or what it does. Each actor has `time_limit` seconds to reply."""

@@ -1,4 +1,4 @@
-"""Reports on one job: the client's own knowledge, and the replies of the job's actors."""
+"""Reports on one job: the knowledge of its client, and the replies of the job's actors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 class UnresponsiveActor:
     """An actor that has not replied to a request in time.
 
-    `name` is its role ("the JobMaster") or the name of its task; `handles` is the message that it is handling, and
-    `waiting` the number of messages after that. `attempt` is set for a Task.
+    `name` is its role ("the JobMaster") or the name of its task. `handles` is the message that it is handling, and
+    `waiting` the number of messages that wait after it. `attempt` is set for a Task.
     """
 
     name: str
@@ -26,7 +26,7 @@ class UnresponsiveActor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorReports:
-    """Reports on one job at `now_ms`; a report is None if there is no such actor, or it has not replied.
+    """Reports on one job at `now_ms`. A report is None if the actor does not exist or has not replied.
 
     `details` come from the job's read model, or from its client if no actor can reply. Each actor had `time_limit_ms`
     to reply.
@@ -51,5 +51,4 @@ class ActorReports:
         return next((each for each in self.unresponsive if each.attempt == attempt), None)
 
     def unresponsive_part(self, name: str) -> UnresponsiveActor | None:
-        """Return an unresponsive actor of the cluster or the job by its role, or None."""
         return next((each for each in self.unresponsive if each.name == name), None)

@@ -1,7 +1,7 @@
-"""Chains of waits: an attempt's stage, snapshot or input, the attempt that it waits for in turn, and so on.
+"""Chains of waits: an attempt waits for its stage, snapshot or input, or for another attempt, which may wait in turn.
 
 The first condition that holds describes a wait: the Task is unresponsive; it is ending; a stage is running; its outputs
-are full, so that it waits for a reader; a barrier is missing, or there is no input, so that it waits for a producer.
+are full, so that it waits for a consumer; a barrier is missing, or there is no input, so that it waits for a producer.
 Reports from slightly different times may contradict each other, so a chain ends before it would repeat.
 """
 
@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, prod
 from flykka.views.text.formats import counted, lasting
 
 STANDS_STILL_MS = 5_000
-"""The milliseconds without a finished Spark task after which a stage is reported as standing still."""
+"""Milliseconds without a finished Spark task after which a stage is reported as making no progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Waits:
         return str(attempt) if explained is None else explained.name
 
     def chain(self, attempt: ExecutionAttemptId) -> list[WaitLink]:
-        """Return the chain of waits, from this attempt to the one that all others wait for."""
+        """Return the chain of waits, from this attempt to the attempt for which all others wait."""
         links: list[WaitLink] = []
         visited: set[ExecutionAttemptId] = set()
         following: ExecutionAttemptId | None = attempt
@@ -58,7 +58,6 @@ class Waits:
         return links
 
     def text_of(self, attempt: ExecutionAttemptId) -> str:
-        """Describe the whole chain in a phrase about "it"."""
         first, *others = self.chain(attempt)
         if not others:
             return first.why
@@ -142,7 +141,6 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """Describe the oldest stage as reported by the data plane; empty without a stage."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 

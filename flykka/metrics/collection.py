@@ -11,19 +11,16 @@ from flykka.messages.wire.ids import JobId
 from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices, running
 
 MOST_SUBTASKS = 1_000
-"""If all running jobs together have more subtasks, metrics are not reported per subtask by default."""
+"""If the running jobs have more subtasks in total, metrics are not reported per subtask by default."""
 
 
 class Scope(StrEnum):
-    """The granularity of measurements: jobs, vertices or subtasks."""
-
     JOB = "job"
     VERTEX = "vertex"
     SUBTASK = "subtask"
 
 
 def fitting_scope(jobs: tuple[JobOverview, ...]) -> Scope:
-    """Return the default scope for the number of subtasks in the running jobs."""
     subtasks = sum(each.count for job in running(jobs) for each in job.subtask_counts)
     return Scope.SUBTASK if subtasks <= MOST_SUBTASKS else Scope.VERTEX
 
@@ -31,7 +28,6 @@ def fitting_scope(jobs: tuple[JobOverview, ...]) -> Scope:
 def collected(
     queries: ClusterQueries, jobs: tuple[JobOverview, ...], scope: Scope, host: str, now_ms: int
 ) -> Iterator[Measured]:
-    """Measure the cluster and its running jobs. Raises the errors of `queries`."""
     yield of_cluster(queries.slots(), jobs, host)
     for job in running(jobs):
         yield from collect_job(queries, job.job_id, scope, host, now_ms)

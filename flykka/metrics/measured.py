@@ -1,4 +1,4 @@
-"""Measured values by scope, name and labels, as pure functions of the read model."""
+"""Pure functions that compute measured values, by scope, name and labels, from the read model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ class Distribution:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The statistics of a histogram, with Flink's names."""
         median, *above = self.quantiles((0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999))
         mean, each = self.mean, zip(self.numbers, self.counts, strict=True)
         squares = sum(count * (number - mean) ** 2 for number, count in each)
@@ -65,11 +64,11 @@ class Distribution:
         }
 
     def quantiles(self, shares: Iterable[float]) -> tuple[int, ...]:
-        """Return the quantiles for these fractions (0 to 1) by nearest rank; zeros if there are no numbers."""
+        """Return the quantiles for these fractions (0 to 1) by nearest rank, or zeros if there are no numbers."""
         up_to = list(accumulate(self.counts))
         if not up_to:
             return tuple(0 for _ in shares)
-        # The subtraction tolerates rounding: decimal fractions are not exact in binary.
+        # The subtraction tolerates rounding, because decimal fractions are not exact in binary.
         return tuple(self.numbers[bisect_left(up_to, max(1.0, share * up_to[-1] - 1e-9))] for share in shares)
 
 
@@ -98,7 +97,7 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The values of one measured object, by name. Times are in ms, or in ns if Flink uses ns; sizes are in bytes."""
+    """The values of one measured object, by name. Times are in ms, or in ns if Flink uses ns. Sizes are in bytes."""
 
     scope: str
     labels: Mapping[str, str]
@@ -128,7 +127,6 @@ TASK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
         0 if subtask.last_checkpoint is None else subtask.last_checkpoint.start_delay_ms * _NS_PER_MS
     ),
 }
-"""Metrics of a subtask, each with the function that reads its value."""
 
 CHAIN_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "currentInputWatermark": lambda subtask: _watermark(subtask.current.metrics.watermark_ms),
@@ -142,7 +140,7 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "pendingCommittables": lambda subtask: subtask.current.metrics.rows_staged,
     "totalCommittables": lambda subtask: subtask.current.metrics.rows_staged + subtask.current.metrics.rows_published,
 }
-"""Metrics that Flink reports per operator; here they are reported for the whole chain of a subtask."""
+"""Metrics that Flink reports per operator. Here they are reported for the whole chain of a subtask."""
 
 
 def running(jobs: Iterable[JobOverview]) -> list[JobOverview]:
@@ -267,7 +265,7 @@ def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[Accumu
 
 
 def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
-    """Return the values of a user metric; a meter has its rate per second and its count."""
+    """Return the values of a user metric. A meter has a rate per second and a count."""
     name = metric.metric_name
     match metric.type:
         case AccumulatorType.METER:
@@ -281,7 +279,7 @@ def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
 
 
 def numbers(values: Mapping[str, Value]) -> dict[str, float]:
-    """Return the values as numbers by name; a distribution yields one number per statistic, `<name>_<figure>`."""
+    """Return the values as numbers. A distribution yields one number per statistic, `<name>_<figure>`."""
     result: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Distribution):

@@ -50,14 +50,14 @@ Attribute = str | int | bool
 
 
 class OtlpError(Exception):
-    """Raised if a receiver does not accept an export."""
+    """A receiver did not accept an export."""
 
 
 class OpenTelemetryReporter:
-    """Exports all metrics and spans to one receiver; resource attributes come from OTEL_RESOURCE_ATTRIBUTES, if set."""
+    """Exports all metrics and spans to one receiver. Resource attributes come from OTEL_RESOURCE_ATTRIBUTES."""
 
     def __init__(self, endpoint: str) -> None:
-        """Create a reporter. `endpoint` is the receiver's base URL. Raises `ValueError` if it is invalid."""
+        """`endpoint` is the receiver's base URL. Raises `ValueError` if it is invalid."""
         self.target = checked_endpoint(endpoint).rstrip("/")
         self._host = gethostname()
         own = Resource({"service.name": _NAME, "host.name": self._host})
@@ -106,7 +106,7 @@ class OpenTelemetryReporter:
 
 
 def metrics_of(measured: Iterable[Measured], time_ns: int) -> list[Metric]:
-    """Convert values to metrics such as `flink.jobmanager.job.numRestarts`; all except histograms are gauges."""
+    """Convert values to metrics such as `flink.jobmanager.job.numRestarts`. All except histograms are gauges."""
     numbers: dict[str, list[NumberDataPoint]] = {}
     distributions: dict[str, list[HistogramDataPoint]] = {}
     for each in measured:
@@ -143,7 +143,7 @@ def _histogram_point(value: Distribution, measured: Measured, time_ns: int) -> H
 
 
 class _ReasonFilter(logging.Filter):
-    """Captures the library's log messages on this thread, because only these contain the reason of a failed export."""
+    """Captures the library's log messages on this thread, because only they contain the reason of a failed export."""
 
     _LOGGERS = tuple(logging.getLogger(module.__name__) for module in (metric_exporter, trace_exporter))
 
@@ -172,7 +172,7 @@ class _ReasonFilter(logging.Filter):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The span of an ended checkpoint or restart; times in milliseconds since the epoch."""
+    """The span of an ended checkpoint or restart, with times in milliseconds since the epoch."""
 
     name: str
     start_ms: int
@@ -181,14 +181,11 @@ class Span:
 
 
 class SpanLog:
-    """Finds the checkpoints and restarts of each job that have ended since the last report."""
-
     def __init__(self) -> None:
         self._checkpoints: dict[JobId, int] = {}
         self._restarts: dict[JobId, dict[int, int]] = {}
 
     def new(self, details: JobDetails) -> Iterator[Span]:
-        """Yield the new spans of a job."""
         job: dict[str, Attribute] = {"job_id": details.job_id, "job_name": details.name}
         yield from self._ended_checkpoints(details, job)
         reported = self._restarts.setdefault(details.job_id, {})
@@ -198,7 +195,7 @@ class SpanLog:
                 yield from _restart(entry, job)
 
     def _ended_checkpoints(self, details: JobDetails, job: Mapping[str, Attribute]) -> Iterator[Span]:
-        # Checkpoints are reported in start order: one that ends before an earlier one is reported later.
+        # Checkpoints are reported in start order. A checkpoint that ends before an earlier one is reported later.
         in_progress = [each.checkpoint_id for each in details.checkpoints_in_progress]
         last = self._checkpoints.get(details.job_id, 0)
         for each in details.checkpoints:

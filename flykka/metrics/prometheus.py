@@ -1,7 +1,7 @@
 """Formats metrics for Prometheus, with the names of Flink's PrometheusReporter.
 
-The prometheus-client library is not used: for the 170,000 values of a job with 10,000 subtasks it needs 1.4 s, because
-it formats the labels of each value again.
+The prometheus-client library is not used: it formats the labels of each value again and needs 1.4 s for the 170,000
+values of a job with 10,000 subtasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "flink"
 
 
 def text_of(measured: Iterable[Measured]) -> str:
-    """Format the metrics. All except histograms are gauges, even counters, as in Flink; histograms are summaries."""
+    """Format the metrics. Histograms are summaries. All others are gauges, even counters, as in Flink."""
     families: dict[str, list[str]] = {}
     for each in measured:
         labels = ",".join([_label(name, value) for name, value in each.labels.items()])

@@ -1,4 +1,4 @@
-"""Sends periodic reports of metrics on a separate thread; no actor creates reports or waits for them."""
+"""Sends periodic reports of metrics on a separate thread. No actor creates reports or waits for them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ STOP_SECONDS = 5.0
 
 
 class Reporter(Protocol):
-    """Reports the metrics of a cluster."""
-
     target: str
-    """The destination of the reports, for log messages."""
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Report the current metrics. Errors are logged, and the next report is another attempt."""
+        """Report the current metrics. Errors are logged, and the next report follows as usual."""
 
     def close(self) -> None: ...
 
 
 class Reporting:
-    """Runs a reporter periodically from `start` to `close`, with a final report unless the last one failed."""
+    """Runs a reporter periodically from `start` to `close`. Sends a final report, unless the last report failed."""
 
     def __init__(
         self, reporter: Reporter, interval_ms: int, queries: ClusterQueries, now_ms: Callable[[], int]
@@ -82,15 +79,12 @@ class Reporting:
 
 
 class LogReporter:
-    """Logs a line for each measured object, at level INFO."""
-
     target = "the log"
 
     def __init__(self) -> None:
         self._host = gethostname()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Log the current metrics. Raises the errors of `queries`."""
         if not logger.isEnabledFor(logging.INFO):
             return
         jobs = queries.jobs()
@@ -101,7 +95,7 @@ class LogReporter:
 
 
 def line_of(measured: Measured) -> str:
-    """Format the labels and values of an object: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
+    """Format an object as `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
     labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
     values = ", ".join(_value_text(name, value) for name, value in measured.values.items())
     return f"{measured.scope}[{labels}]: {values}"

@@ -1,4 +1,4 @@
 """Monitors: protocol rules that are checked live, in simulations and on recorded traces, with constant work per record.
 
-Not here: state machines and actors; a monitor uses only records, so that it cannot share their errors.
+Not here: state machines and actors. A monitor uses only records, so that it cannot share their errors.
 """

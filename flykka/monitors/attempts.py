@@ -17,12 +17,11 @@ from flykka.runtime.trace.records import Turn
 
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:
-    """Return the id prefix that all attempts of one subtask have in common."""
     return _subtask_and_number(attempt)[0]
 
 
 def number_of(attempt: ExecutionAttemptId) -> int:
-    """Return the attempt number, from 0; 0 if the id was not created by a JobMaster."""
+    """Return the attempt number, from 0. An id that no JobMaster has created counts as 0."""
     return _subtask_and_number(attempt)[1]
 
 
@@ -45,15 +44,12 @@ class _WatchedAttempt:
 @dataclass(slots=True)
 class _WatchedJob:
     attempts: dict[str, _WatchedAttempt] = field(default_factory=dict)
-    """The newest attempt of each subtask, by the result of `subtask_of`."""
     restored_id: int | None = None
     has_asked: bool = False
-    """True if it is known which checkpoint the attempts restore."""
+    """True if the checkpoint that the attempts restore is known."""
 
 
 class AttemptMonitor(ConversationMonitor):
-    """Observes which attempts JobMasters deploy, the reports about attempts, and the effects of these reports."""
-
     name = "attempts"
 
     def __init__(self) -> None:

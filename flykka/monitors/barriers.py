@@ -1,7 +1,7 @@
 """Checks that a task's snapshot is a cut through all its channels: at their barriers, with the batches in flight.
 
-A batch before a channel's barrier is in the state if it was read before the snapshot; otherwise it is in flight, and
-belongs to the channel state of the checkpoint. A batch after the barrier belongs to neither.
+A batch before a channel's barrier is part of the state if it was read before the snapshot. Otherwise it is in flight,
+and belongs to the channel state of the checkpoint. A batch after the barrier belongs to neither.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class _Channel:
     has_ended: bool = False
 
     def before(self, checkpoint_id: int) -> Iterable[BatchId]:
-        """The unread batches before a barrier, or all unread batches if the barrier has not arrived."""
+        """Return the unread batches before a barrier, or all unread batches if the barrier has not arrived."""
         count = self.barriers.get(checkpoint_id)
         return self.unread if count is None else islice(self.unread, max(0, count - self.read))
 
 
 @dataclass(slots=True)
 class _Snapshot:
-    """The batches in flight that belong to a snapshot, those that were written, and channels without a barrier yet."""
+    """The batches in flight that belong to a snapshot, the written batches, and the channels without a barrier yet."""
 
     in_flight: set[BatchId]
     awaited: set[Channel]
@@ -76,8 +76,6 @@ class _AligningTask:
 
 
 class BarrierMonitor(ConversationMonitor):
-    """Observes the channels of tasks, and when the tasks take their snapshots."""
-
     name = "barriers"
 
     def __init__(self) -> None:
@@ -216,13 +214,12 @@ class BarrierMonitor(ConversationMonitor):
         self._give_up(turn, message.checkpoint_id)
 
     def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
-        """Forget an aborted snapshot; parts of it may still be acknowledged, but only to be deleted."""
+        """Forget an aborted snapshot. Parts of it may still be acknowledged, but only to be deleted."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
-        """Forget the snapshots of an attempt that has ended."""
         task = self._tasks.get(turn.recipient)
         if task is not None and message.state.state in EXECUTION_TERMINAL:
             task.snapshots.clear()

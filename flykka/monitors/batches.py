@@ -13,18 +13,16 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 10_000
-"""The maximum number of released batches that are remembered."""
 
 
 class BatchMonitor(ConversationMonitor):
-    """Observes the messages of Tasks about batches. Only the data plane knows whether all were released."""
+    """Observes the messages of Tasks about batches. Only the data plane knows whether all batches were released."""
 
     name = "batches"
 
     def __init__(self) -> None:
         super().__init__()
         self._released: dict[BatchId, int] = {}
-        """The turn in which each batch was released."""
 
     def sent(self) -> Mapping[type, OnSent]:
         return {

@@ -41,7 +41,7 @@ class _WatchedCheckpoint:
     takes_part: frozenset[ExecutionAttemptId]
     has_reached_tasks: bool = False
     is_restored_from: bool = True
-    """True if the job restarts from this snapshot; False for a savepoint, which belongs to the user."""
+    """True if the job restarts from this snapshot. False for a savepoint, which belongs to the user."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,6 @@ class _WatchedCoordinator:
     completed_in: int | None = None
     """The turn in which checkpoint `completed_id` completed. The tasks are notified in the same turn."""
     latest: int | None = None
-    """The checkpoint from which the job would restart, if known."""
     states: frozenset[Subtask] = frozenset()
     """The tasks whose state the latest checkpoint must contain."""
 
@@ -65,21 +64,21 @@ class _WatchedCoordinator:
 class CheckpointMonitor(ConversationMonitor):
     """Observes the messages from tasks to coordinators, and the reactions of the coordinators.
 
-    All of these are in turns of one actor, the coordinator, so that the order between actors does not matter.
+    All of these are in turns of the coordinator, so the order between actors does not matter.
     """
 
     name = "checkpoints"
 
     def __init__(self, *, is_whole: bool = True) -> None:
-        """Create a monitor. `is_whole` is True if the records begin with the start of the run."""
+        """`is_whole` is True if the records begin with the start of the run."""
         super().__init__()
         self._is_whole = is_whole
         self._coordinators: dict[Ref, _WatchedCoordinator] = {}
         self._completed: dict[str, int] = {}
-        """The newest checkpoint to restart a job from, by the path of the job's successive coordinators."""
+        """The newest checkpoint from which a job restarts, by the path of the job's successive coordinators."""
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The messages to a coordinator. The JobMaster is not a coordinator, but forwards acknowledgements."""
+        """Select the messages to a coordinator. The JobMaster is not a coordinator, but forwards acknowledgements."""
         return {
             CoordinatedTasks: self._on_tasks,
             CoordinatedTaskStateChanged: self._on_task_state,
@@ -145,7 +144,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"{recovered} is recovered, although checkpoint {latest_id} was complete")
 
     def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> None:
-        # The job has ended; another job with its name has its own checkpoints.
+        # The job has ended. Another job with its name has its own checkpoints.
         self._completed.pop(turn.recipient.path, None)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
@@ -232,7 +231,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _not_notified(
         self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int, pending: _WatchedCheckpoint
     ) -> Iterator[Violation]:
-        """Report participants that were not notified of an abort, and therefore keep holding channels and batches."""
+        """Report participants that were not notified of an abort, and so keep channels blocked and batches held."""
         if not pending.has_reached_tasks:
             return
         notified = {
@@ -264,12 +263,12 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
     def _is_recorded(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
-        """Return True if the recording must contain the start of the checkpoint, provided that it has started."""
+        """Return whether the recording must contain the start of the checkpoint if it has started."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 
 
 def _has_written(turn: Turn, checkpoint_id: int) -> bool:
-    """Return True if, according to the records, the metadata is durable after this turn."""
+    """Return whether, according to the records, the metadata is durable after this turn."""
     match turn.message:
         case MetadataWritten(checkpoint_id=written):
             return written == checkpoint_id

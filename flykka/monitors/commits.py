@@ -14,7 +14,6 @@ from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""The maximum number of completed checkpoints, and of aborted ones, that are remembered."""
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class CommitMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, because an attempt publishes nothing after it has ended."""
+        """Forget the actor, because an ended attempt publishes nothing."""
         self._tasks.pop(ref, None)
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:

@@ -64,7 +64,6 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Forget the actor, which does not send or read any more."""
         self._outputs.pop(ref, None)
         self._inputs.pop(ref, None)
 
@@ -138,5 +137,4 @@ def _element_name(message: BufferResponse) -> str:
 
 
 def _is_forwarded(turn: Turn, message: PartitionRequest) -> bool:
-    """Return True if a TaskManager forwards the request to its Task."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

@@ -10,16 +10,13 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
-"""The types of errors that indicate bugs in flykka if a turn raises them."""
 _BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
-"""Channel errors, which indicate bugs because no message between actors in one process is lost or reordered."""
+"""Errors of channels. They indicate a bug, because no message between actors in one process is lost or reordered."""
 _BRIDGE = "/bridge"
-"""The path suffix of actors that run the user code of an attempt; their errors are the user's."""
+"""The path suffix of actors that run the user code of an attempt. Their errors are the user's."""
 
 
 class FailureMonitor(ConversationMonitor):
-    """Observes the errors of turns, and the causes of failed attempts."""
-
     name = "failures"
 
     def sent(self) -> Mapping[type, OnSent]:

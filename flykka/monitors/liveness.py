@@ -1,4 +1,4 @@
-"""Checks that a job ends or makes progress: in virtual time, because recorded time may include waits for a disk."""
+"""Checks in virtual time that a job ends or makes progress. Recorded time may include waits for a disk."""
 
 from __future__ import annotations
 

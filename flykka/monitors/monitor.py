@@ -31,22 +31,19 @@ class Violation:
 class Monitor(Protocol):
     """Receives the records of a run in the order in which turns began, and reports violations."""
 
-    def observe(self, record: Record) -> Iterable[Violation]:
-        """Observe a record."""
+    def observe(self, record: Record) -> Iterable[Violation]: ...
 
     def end(self) -> Iterable[Violation]:
-        """Observe that the run has ended normally. Not called for a run that was interrupted."""
+        """Observe that the run has ended normally. Not called for an interrupted run."""
 
 
 _REMEMBERED = 1_024
-"""The maximum number of killed actors that are remembered."""
 
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 
 Content = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
-"""An observer of messages. It returns violations, or None."""
 
 
 def unwrapped(message: Content) -> Content:
@@ -55,7 +52,7 @@ def unwrapped(message: Content) -> Content:
 
 
 def unwrapped_messages(message: Content) -> tuple[Content, ...]:
-    """Return the messages in an envelope; a TaskManager gets several if one message addresses several tasks."""
+    """Return the messages in an envelope. A TaskManager gets several if one message addresses several tasks."""
     inner = unwrapped(message)
     return inner.messages if type(inner) is TaskCheckpointMessages else (inner,)
 
@@ -80,14 +77,12 @@ class ConversationMonitor:
         return {}
 
     def raised(self, turn: Turn) -> Iterable[Violation]:
-        """Observe a turn that has raised its `failure`."""
         return ()
 
     def ended(self, ref: Ref) -> None:
         """Observe the end of an actor, which sends no more messages."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
-        """Observe a record without other monitors."""
         if self._conversation is None:
             self._conversation = Conversation((self,))
         return self._conversation.observe(record)
@@ -127,13 +122,12 @@ class Conversation:
             if isinstance(message, DeathWatchNotification) and message.ref not in self._killed:
                 self._end(message.ref)
         elif isinstance(record, Killed):
-            # A turn that is running on its own thread during the kill is recorded later.
+            # If a turn is running on another thread during the kill, it is recorded later.
             self._killed[record.ref] = None
             if len(self._killed) > _REMEMBERED:
                 self._end(next(iter(self._killed)))
 
     def wants(self, kind: type, *, is_sent: bool) -> bool:
-        """Return True if a monitor selects messages of this class."""
         return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:

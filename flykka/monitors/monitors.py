@@ -24,8 +24,8 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
     """Create one monitor of each type, in its initial state, for one run.
 
     Args:
-        is_whole: whether the records begin with the start of the run; if not, monitors allow for events before them.
-        progress_within_ms: the time (ms) in which jobs must make progress; `None`: progress is not checked.
+        is_whole: whether the records begin with the start of the run. If not, monitors allow for events before them.
+        progress_within_ms: the time (ms) in which jobs must make progress. With None, progress is not checked.
     """
     liveness = () if progress_within_ms is None else (LivenessMonitor(progress_within_ms),)
     return (
@@ -44,7 +44,7 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
 
 
 class Watch:
-    """Several monitors as one. Those that observe messages share one lookup per record."""
+    """Several monitors as one. Monitors that observe messages share one lookup per record."""
 
     def __init__(self, monitors: Iterable[Monitor]) -> None:
         monitors = tuple(monitors)
@@ -67,7 +67,7 @@ class Watch:
 
 
 def check(records: Iterable[Record], monitors: Iterable[Monitor], *, has_ended: bool = False) -> Iterator[Violation]:
-    """Check a recorded run; yields violations as they are found.
+    """Check a recorded run. Violations are yielded as they are found.
 
     `has_ended` is True if the run ended normally at the end of the records.
     """

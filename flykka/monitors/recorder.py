@@ -23,7 +23,7 @@ class MonitoringRecorder(ForwardingRecorder):
     """Records a running system and checks it: `violations` lists what the monitors report, in order.
 
     Monitors see the messages that a turn has received and sent, and kills. They check the messages within the turn,
-    which therefore takes longer; turns on other threads wait meanwhile.
+    which therefore takes longer. Turns on other threads wait meanwhile.
     """
 
     def __init__(self, inner: Recorder | None, monitors: Iterable[Monitor]) -> None:

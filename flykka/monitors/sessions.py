@@ -1,4 +1,4 @@
-"""Checks that messages of ended leader sessions are not handled any more."""
+"""Checks that messages of ended leader sessions are no longer handled."""
 
 from __future__ import annotations
 
@@ -55,22 +55,19 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     checkpoint.TriggerCheckpoint,
     task.UpdateTaskExecutionState,
 )
-"""Messages between ResourceManager, JobMasters and TaskManagers during a registration."""
+"""Messages between ResourceManager, JobMasters and TaskManagers under the session of a registration."""
 
 
 class SessionMonitor(ConversationMonitor):
-    """Observes registrations, and which messages of ended or disconnected actors are still handled."""
-
     name = "sessions"
 
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[Ref, set[LeaderSessionId]] = {}
-        """The sessions of each sender."""
         self._over: dict[Ref, set[LeaderSessionId]] = {}
         """The ended sessions whose messages each receiver must refuse."""
         self._leading: dict[Ref, LeaderSessionId] = {}
-        """The session of each JobMaster as leader of its job, which is the same for all registrations with it."""
+        """The session of each JobMaster as leader of its job, which all registrations at the JobMaster share."""
 
     def received(self) -> Mapping[type, OnReceived]:
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
@@ -105,7 +102,7 @@ class SessionMonitor(ConversationMonitor):
         self._begins(message.job_master, to, message.job_leader_session_id)
 
     def _on_register(self, turn: Turn, to: Ref, _message: registration.RegisterTaskManager) -> None:
-        """Resume the session of a JobMaster at which a TaskManager with slots for it registers again."""
+        """Resume the session of a JobMaster. A TaskManager that has slots for it registers again."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
 

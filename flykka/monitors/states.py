@@ -26,8 +26,6 @@ class _ReportedStates:
 
 
 class StateMonitor(ConversationMonitor):
-    """Observes the states that JobMasters and Tasks report, by listener."""
-
     name = "states"
 
     def __init__(self, *, is_whole: bool = True) -> None:
@@ -89,10 +87,10 @@ class StateMonitor(ConversationMonitor):
 
 
 def _is_report(turn: Turn) -> bool:
-    """Return True if the message reports the current state to a late listener, and is not an event."""
+    """Return whether the message reports the current state to a late listener, and is not an event."""
     return isinstance(unwrapped(turn.message), RegisterJobClient)
 
 
 def _task_may_reach(former: ExecutionState, state: ExecutionState) -> bool:
-    """Return True if `state` can be reached, because a task does not report every state that it passes through."""
+    """Return whether `state` is reachable. A task does not report every state that it passes through."""
     return any(state is following or _task_may_reach(following, state) for following in TASK_MOVES[former])

@@ -1,8 +1,8 @@
 """Checks that the watermark of a task is the minimum over the channels of all its inputs.
 
 A monitor does not see which of the arrived elements a task has read. So the watermark is checked against two bounds: it
-is at most the last watermark that each channel has sent, and at least the one before the last batch read from the
-channel. After a restore the watermark is at least that of the checkpoint, so that late rows stay late. A source that is
+is at most the last watermark that each channel has sent, and at least the watermark before the last batch read from the
+channel. After a restore the watermark is at least the checkpoint's, so that late rows stay late. A source that is
 aligned with others does not read beyond its limit.
 """
 
@@ -61,7 +61,6 @@ class _WatermarkedTask:
     channels: dict[Channel, _ChannelWatermarks] = field(default_factory=dict)
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
     forwards_inputs: bool = False
-    """True if the task's watermarks are known to be those of its inputs."""
     restored_ms: int = WATERMARK_MIN
     sent_ms: int = WATERMARK_MIN
     max_ms: int = WATERMARK_MAX
@@ -69,8 +68,6 @@ class _WatermarkedTask:
 
 
 class WatermarkMonitor(ConversationMonitor):
-    """Observes the watermarks that a task receives, and those that it sends to its bridge and its readers."""
-
     name = "watermarks"
 
     def __init__(self) -> None:
@@ -186,7 +183,6 @@ class WatermarkMonitor(ConversationMonitor):
     def _check_upper_bound(
         self, turn: Turn, task: _WatermarkedTask, watermark_ms: int, what: str
     ) -> Iterator[Violation]:
-        """Check that a watermark is at most that of the slowest channel."""
         for (partition_id, subpartition), watermarks in task.channels.items():
             if watermarks.last_ms < watermark_ms and not watermarks.was_idle:
                 slowest = (

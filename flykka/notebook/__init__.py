@@ -1,4 +1,4 @@
-"""Displays for IPython of objects whose packages do not know HTML.
+"""Displays for IPython of objects whose packages contain no HTML.
 
 Not here: IPython itself, which is never imported; objects with their own `_repr_html_`.
 """

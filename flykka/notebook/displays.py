@@ -1,7 +1,7 @@
 """Registers IPython displays for objects of traces and replays, and the SQL magic.
 
-The packages of these objects do not know HTML. IPython gets the names of their classes, and looks up a display when it
-shows such an object, so nothing is loaded before.
+The packages of these objects contain no HTML. IPython gets the names of their classes, and looks up a display when it
+shows such an object, so that nothing is loaded earlier.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DISPLAYS = {
     "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
 }
-"""For each class, the function that creates its display; both as module:name."""
+"""The function that creates the display of each class. Both are given as module:name."""
 
 LINES = {
     "flykka.monitors.monitor:Violation": "builtins:str",
@@ -37,7 +37,6 @@ LINES = {
 
 
 def register_displays() -> None:
-    """Register the displays if this process runs in IPython."""
     shell = interactive_shell()
     if shell is None:
         return
@@ -50,12 +49,12 @@ def register_displays() -> None:
 
 
 def _run_sql(line: str, cell: str) -> None:
-    """Run the statements of a cell in Spark SQL; `%%flykka_sql env` selects one of several environments."""
+    """Run the statements of a cell in Spark SQL. `%%flykka_sql env` selects one of several environments."""
     load("flykka.notebook.sql_magic:run_cell")(line, cell)
 
 
 def load(address: str) -> Any:
-    """Return the object with the name module:name."""
+    """Return the object at an address of the form `module:name`."""
     module, name = _split(address)
     return getattr(import_module(module), name)
 

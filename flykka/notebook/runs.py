@@ -47,7 +47,6 @@ def divergence_bundle(divergence: Divergence) -> Bundle:
 
 
 def _divergence(divergence: Divergence) -> Html:
-    """Format the report as in a terminal, with its fields and causes as tables."""
     fields = (
         (each.path or "it", value_text(each.left) or "not there", value_text(each.right) or "not there")
         for each in divergence.fields
@@ -57,7 +56,6 @@ def _divergence(divergence: Divergence) -> Html:
 
 
 def fork_bundle(fork: JobFork) -> Bundle:
-    """Show the start of the fork and, if it has run, its outcome next to the recorded one."""
     turn = fork.turn
     where = "after the last turn" if turn is None else f"right before turn {turn.sequence}"
     message = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"

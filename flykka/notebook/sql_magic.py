@@ -69,7 +69,7 @@ def _environment(name: str) -> StreamExecutionEnvironment:
 
 
 def _follow(client: JobClient, result: ResultTable) -> None:
-    """Show the result until its job has ended or is interrupted. Raises the job's error if the job fails."""
+    """Show the result until its job has ended or is interrupted. Raises the job's error if it fails."""
     display_id = f"flykka-{uuid4().hex}"
     publish(_bundle(result.shown(_ROWS), "running"), display_id, update=False)
     changes = 0

@@ -25,7 +25,7 @@ SHOWN_RECORDS = 20
 SHOWN_EFFECTS = 40
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
 SHOWN_CHANGES, SHOWN_LINES = 30, 300
-"""Limits of the shown items, because a job may have thousands of tasks, and an actor may have state for each."""
+"""Limits of the displayed items, because a job may have thousands of tasks, and an actor may have state for each."""
 _CUT = 400
 _COLUMNS = (
     ("turn", "number"),
@@ -41,12 +41,11 @@ _HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) 
 
 
 def bundle(parts: Iterable[str], text: Iterable[str]) -> Bundle:
-    """Create a display from HTML parts and lines of text."""
     return {"text/html": display(*parts, kind="records"), "text/plain": "\n".join(text)}
 
 
 def records(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """Create a table of strings; long ids are truncated, with the full text as a tooltip."""
+    """Create a table of strings. Long ids are truncated, with the full text as a tooltip."""
     return table(columns, ([_brief(cell) for cell in row] for row in rows))
 
 
@@ -79,7 +78,6 @@ def turn_bundle(turn: Turn) -> Bundle:
 
 
 def session_bundle(session: ReplaySession) -> Bundle:
-    """Show the turns around the current position of the session, and the last turn with its changes."""
     behind, ahead, here = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD), session.here
     where = "at the beginning" if here is None else f"behind turn {here.turn.sequence}"
     diverged = session.divergence
@@ -98,7 +96,6 @@ def session_bundle(session: ReplaySession) -> Bundle:
 
 
 def step_bundle(step: Step) -> Bundle:
-    """Show a replayed turn, with the changes to the actor's state."""
     return bundle([_step_html(step)], [_step_text(step)])
 
 
@@ -113,7 +110,6 @@ def state_text(state: Fields) -> str:
 
 
 def cause_text(cause: Cause) -> str:
-    """Format a turn in a chain of causes, with the effect that caused the next turn."""
     led = "" if cause.effect is None else f"  by  {effect_line(cause.effect)}"
     return f"turn {cause.turn.sequence}  {_heading(cause.turn)}{led}"
 

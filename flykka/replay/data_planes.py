@@ -3,9 +3,8 @@
 In a replay the actors of a job make no calls to the data plane in their turns. Results of work on the I/O pool were
 messages, as were the replies of the engines to their bridges, and the trace contains them.
 
-A fork must not change files of the recorded run. So of the blocking work that was not recorded, only the discovery of
-splits and the work of engines is executed, by the replacements of a fork; all other work is answered as if it had
-succeeded.
+A fork must not change files of the recorded run. Of the blocking work that was not recorded, it executes only the
+discovery of splits and the work of engines, with replacements. All other work is answered as if it had succeeded.
 """
 
 from __future__ import annotations
@@ -54,11 +53,10 @@ _NOTHING_TO_RETURN = frozenset(
 )
 
 ENGINE_CALLS = frozenset({command.method for command in get_args(Work)} | {"progress"})
-"""The engine methods that bridges call."""
 
 
 class Recorded:
-    """Replaces an object with external effects: its methods can be passed as blocking work, but not be called."""
+    """Replaces an object with external effects. Its methods can be passed as blocking work, but not called."""
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         if name.startswith("_"):
@@ -67,7 +65,7 @@ class Recorded:
         def refuse(*_: object, **__: object) -> NoReturn:
             raise AssertionError(f"an actor has called {name} in its own turn, but a replay cannot reach the outside")
 
-        # The record contains the name of the function that blocking work calls.
+        # A record of blocking work contains the function's name.
         refuse.__name__ = name
         return refuse
 
@@ -84,8 +82,6 @@ class RecordedDataPlane(Recorded):
 
 
 class ForkDataPlane(RecordedDataPlane):
-    """Discovers the splits that the recorded data plane has discovered."""
-
     def __init__(self, trace: TraceReader) -> None:
         self._found: dict[tuple[OperatorId, bytes], SplitsDiscovered] | None = None
         self._trace = trace
@@ -94,7 +90,6 @@ class ForkDataPlane(RecordedDataPlane):
         return RecordedDiscovery(self, operator.operator_id)
 
     def found(self, operator_id: OperatorId, position: bytes) -> SplitsDiscovered | None:
-        """Return the splits discovered at a source from a position, if that discovery was recorded."""
         if self._found is None:
             looks = (turn.message for turn in self._trace)
             discoveries = [each for each in looks if isinstance(each, SplitsDiscovered)]
@@ -113,7 +108,6 @@ class RecordedDiscovery:
         self.interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the splits after `position`."""
         discovery = self._data_plane.found(self._operator_id, position)
         if discovery is None:
             return SplitsDiscovered(
@@ -124,7 +118,6 @@ class RecordedDiscovery:
 
 
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
-    """Return the result of blocking work that the recording does not contain."""
     arguments = work.arguments
     if work.function == "discover" or work.function in ENGINE_CALLS:
         return do()

@@ -1,4 +1,4 @@
-"""Sessions and forks of recorded jobs: those of the kernel, with replacements for Spark and the storage."""
+"""Sessions and forks of recorded jobs: the kernel's classes with replacements for Spark and the storage."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fa
 
 
 class JobFork(Fork):
-    """A fork of a recorded cluster. After the end of the recording its engines reply by the protocol, without rows."""
+    """A fork of a recorded cluster. After the end of the recording its engines reply as the protocol requires, without
+    rows.
+    """
 
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
         super().__init__(engine, unrecorded=unrecorded_work, paced=ENGINE_CALLS)
         self.recorded = RunOutcome.from_records(exactly_in_order(trace))
-        """The outcome of the jobs in the recording."""
         self.outcome = RunOutcome()
-        """The outcome of the jobs in the fork."""
         self._answer_pending_requests()
 
     def fail_stage(self) -> None:
@@ -85,7 +85,7 @@ class JobFork(Fork):
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_pending_requests(self) -> None:
-        """Reply to requests to engines and sources that are pending at the recording's end."""
+        """Reply to requests to engines and sources that are pending when the recording ends."""
         answered: set[tuple[Ref, str | int]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:
@@ -104,7 +104,7 @@ class JobFork(Fork):
                         self.tell(cell.ref.path, discover())
 
     def _current_task(self) -> str:
-        """Return the path of the Task that handles the current message, or whose attempt the message names."""
+        """Return the path of the Task that handles the current message, or that runs the attempt named in it."""
         turn = self.turn
         if turn is not None:
             path = turn.recipient.path.removesuffix("/bridge")

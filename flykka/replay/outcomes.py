@@ -25,7 +25,7 @@ _FAILURES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """The outcome of a job: its last `status`, and in `failures` the first causes of its restarts and its end."""
+    """The outcome of a job: its last `status`. `failures` are the first causes of its restarts and its end."""
 
     job_id: JobId
     status: JobStatus
@@ -69,17 +69,15 @@ class RunOutcome:
     dead_letters: int = 0
     killed: list[str] = field(default_factory=list)
     now_ms: int = 0
-    """The time of the last turn."""
 
     _store: ExecutionGraphInfoStore = field(
         default_factory=lambda: ExecutionGraphInfoStore(sys.maxsize), repr=False, compare=False
     )
     _ended: set[JobId] = field(default_factory=set, repr=False)
-    """The jobs whose JobMasters have completed their clean-up, and jobs that were refused."""
+    """Jobs whose JobMasters have cleaned up, and refused jobs."""
 
     @property
     def jobs(self) -> dict[JobId, JobOutcome]:
-        """The jobs by id, in the order of submission."""
         return {
             job_id: _outcome(model, self.now_ms, has_ended=job_id in self._ended)
             for job_id, model in self._store.jobs.items()
@@ -94,12 +92,12 @@ class RunOutcome:
 
     @property
     def has_ended(self) -> bool:
-        # The store may process a job's last messages after the turn that notifies the JobManager of its end.
+        # The store may process a job's last messages after the turn that notifies the JobManager of the job's end.
         have_ended = (model.ended_ms is not None for model in self._store.jobs.values())
         return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(have_ended)
 
     def ends_as(self, other: RunOutcome) -> bool:
-        """Return whether both runs have the same jobs, each with the same final status."""
+        """Return whether both runs have the same jobs with the same final statuses."""
         return {job_id: job.status for job_id, job in self.jobs.items()} == {
             job_id: job.status for job_id, job in other.jobs.items()
         }

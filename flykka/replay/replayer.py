@@ -1,4 +1,4 @@
-"""The Replayer of jobs: that of the kernel, with replacements for live objects that traces do not contain."""
+"""The Replayer of jobs: the kernel's replayer with replacements for live objects that traces do not contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPARK_DATA_PLANE = "data_plane.spark"
 
 _CLIENT = "it is the client, which is outside the cluster"
 _OUTSIDE = dict.fromkeys(("actor.job_client", "actor.job_listener", "actor.simulation_client"), _CLIENT)
-"""Trace tags of senders that do not exist in a replay, so that a replay does not load their modules."""
+"""Trace tags of senders that do not exist in a replay, so that a replay need not load their modules."""
 
 _HA_SERVICES = ("high_availability.embedded", "high_availability.file_system", "high_availability.zookeeper")
 _STORAGES = ("checkpoint_storage.owned", "checkpoint_storage.plain")
@@ -57,7 +57,7 @@ class Replayer(TraceReplayer):
 
 
 def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, object]:
-    # The replies of high-availability stores are in the trace as well, so an empty store replaces them.
+    # The trace also contains the replies of high-availability stores, so an empty store replaces them.
     services = EmbeddedHaServices()
     store = services.store(LeaderSessionId("recorded"))
     return {
@@ -70,7 +70,6 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
 
 
 def _data_planes(trace: TraceReader) -> set[str]:
-    """Return the class names of the recorded clusters' data planes."""
     spawned = (record.props for record in islice(trace.records(), _FIRST_RECORDS) if isinstance(record, Spawned))
     there = (snapshot.props for snapshot in trace.snapshots())
     return {

@@ -69,7 +69,7 @@ class FlinkDashboard:
         return None
 
     def routes(self) -> list[Route]:
-        """Return the routes of the dashboard's files, to be placed after those of the endpoints."""
+        """Return the routes of the dashboard's files. They must come after those of the endpoints."""
         return [
             Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
             Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),
@@ -77,7 +77,6 @@ class FlinkDashboard:
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
-        """The content of all files by path, some megabytes, read on first access."""
         with ZipFile(self._jar) as jar:
             names = [name for name in jar.namelist() if name.startswith(_WEB) and not name.endswith("/")]
             return {name.removeprefix(_WEB): jar.read(name) for name in names}
@@ -110,7 +109,6 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Create the application. For a history it is read-only."""
     endpoints = [
         # Paths of collections must come before paths with an id.
         *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),
@@ -160,7 +158,6 @@ def rest_app(
 
 
 def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
-    """Return a predicate for the paths of GET requests that change something."""
     last_parts = tuple("/" + each.path.rsplit("/", 1)[1] for each in endpoints if each.acts)
     return lambda path: path.endswith(last_parts)
 

@@ -1,7 +1,7 @@
 """Limits the connections of one server, so that slow clients do not block other clients.
 
-A connection whose request is incomplete, or that is idle between two requests, is in a pool. A request head may take
-`HEAD_SECONDS`, and its body `BODY_SECONDS`. If the pool is full, its oldest connection is closed.
+A pool contains the connections whose request is incomplete, and those that are idle between two requests. A request
+head may take `HEAD_SECONDS`, and its body `BODY_SECONDS`. If the pool is full, its oldest connection is closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ STALLED_SECONDS = 30.0
 """Seconds after which a client that does not read its response is disconnected."""
 
 INCOMPLETE = 128
-"""The maximum number of connections in the pool."""
 
 
 class Connections:
@@ -38,7 +37,7 @@ class Connections:
         self._of_peers: Counter[str] = Counter()
 
     def refusal(self, peer: str) -> str | None:
-        """Count a connection; return the reason for refusing it if the peer has too many."""
+        """Count a connection. Returns the reason if the peer has too many."""
         self._of_peers[peer] += 1
         if self._per_peer is None or self._of_peers[peer] <= self._per_peer:
             return None
@@ -49,7 +48,7 @@ class Connections:
         self._of_peers -= Counter([peer])
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """Add a connection to the pool as the newest; close the oldest if the pool is full."""
+        """Add a connection to the pool as the newest one. If the pool is full, close the oldest."""
         self._incomplete[connection] = None
         self._incomplete.move_to_end(connection)
         if len(self._incomplete) > self._most_incomplete:
@@ -57,7 +56,6 @@ class Connections:
             oldest.transport.abort()
 
     def complete(self, connection: BoundedProtocol) -> None:
-        """Remove a connection from the pool, because its request is complete."""
         self._incomplete.pop(connection, None)
 
 
@@ -87,7 +85,6 @@ class BoundedProtocol(H11Protocol):
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
-        """Wait for a request, unless the peer has too many connections."""
         super().connection_made(transport)
         if (reason := self._pool.refusal(self._peer)) is not None:
             self._refuse(429, reason)
@@ -101,7 +98,6 @@ class BoundedProtocol(H11Protocol):
         self._pool.forget(self, self._peer)
 
     def data_received(self, data: bytes) -> None:
-        """Pass the data on to the current request, or start to read the next one."""
         if self.transport.is_closing():
             return
         super().data_received(data)
@@ -153,7 +149,7 @@ class BoundedProtocol(H11Protocol):
         self._refuse(408, f"the {part} of a request must be complete after {seconds:.0f} seconds")
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Send an error response without calling the application, if none was sent yet, and close the connection."""
+        """Send an error response, if none was sent yet, without calling the application. Close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"errors": [reason]}).encode()
             headers = [

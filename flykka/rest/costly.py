@@ -1,4 +1,4 @@
-"""Computes responses that take seconds. Only a few are computed at a time, so that all other responses are fast."""
+"""Computes responses that take seconds. Only a few are computed at a time, so that all other responses stay fast."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any
 from flykka.rest.errors import RestError
 
 WAITING = 16
-"""The maximum number of waiting responses for each `Cost`."""
 
 
 class Cost(IntEnum):
-    """The kind of cost; the value is the number of responses that are computed at a time."""
+    """The type of cost. The value is the number of responses that are computed at a time."""
 
     PROCESSOR = 1
-    """Needs CPU time of the interpreter."""
+    """The response needs CPU time of the interpreter."""
     ACTORS = 4
-    """Asks actors or samples threads, and mostly waits for them."""
+    """The response waits for actors or sampled threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Costly:
 class CostlyAnswers:
     def __init__(self) -> None:
         self._threads = {cost: ThreadPoolExecutor(cost, f"flykka-rest-{cost.name.lower()}") for cost in Cost}
-        # Reentrant, because a response may be ready before its callback is added, which then runs on the same thread.
+        # Reentrant: if a response is ready before its callback is added, the callback runs on the same thread.
         self._lock = RLock()
         self._pending: dict[Cost, dict[Hashable, Future[Any]]] = {cost: {} for cost in Cost}
 

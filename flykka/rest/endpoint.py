@@ -31,8 +31,6 @@ _TEXT = f"{TEXT}; charset=UTF-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The request that a handler gets: path parameters, query arguments, and a JSON object as body."""
-
     path: Mapping[str, str]
     arguments: Mapping[str, str]
     body: Mapping[str, Any]
@@ -46,21 +44,18 @@ class Query:
         return JobVertexId(self.path["vertexid"])
 
     def text(self, name: str) -> str | None:
-        """Return an optional field of the body, which must be a string. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, str):
             raise RestError(400, f"{name!r} must be a string, not {value!r}")
         return value
 
     def flag(self, name: str) -> bool:
-        """Return an optional field of the body, which must be true or false. Raises `RestError`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, bool):
             raise RestError(400, f"{name!r} must be true or false, not {value!r}")
         return bool(value)
 
     def number(self, name: str, default: int) -> int:
-        """Return an optional query argument, which must be an integer not below 0. Raises `RestError`."""
         value = self.arguments.get(name)
         if value is None:
             return default
@@ -77,14 +72,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A response with the first `size` bytes of an open file, which is displayed, or saved if it has a name."""
+    """A response with the first `size` bytes of an open file. It is displayed, or saved if it has a name."""
 
     file: BinaryIO
     size: int
     name: str | None
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the bytes in chunks, then close the file."""
         with self.file:
             rest = self.size
             while rest and (part := self.file.read(min(rest, _PART_BYTES))):
@@ -110,15 +104,14 @@ class Endpoint:
     method: str = "GET"
     status: int = 200
     acts: bool = field(default=False, kw_only=True)
-    """True for a GET that changes something, such as one of Flink's."""
+    """True for a GET that changes something. Flink has such requests."""
     pages: str | None = field(default=None, kw_only=True)
-    """The field with a possibly long list: `offset` and `limit` select a page of it, and `total` is its length."""
+    """The field with a possibly long list. `offset` and `limit` select a page of the list, and `total` is its length.
+    """
     arguments: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """The types of the query arguments, as in JSON Schema."""
     body: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """The JSON Schema of the body."""
     gives: str = field(default=JSON, kw_only=True)
-    """The media type of the response."""
 
     @property
     def changes(self) -> bool:
@@ -126,7 +119,6 @@ class Endpoint:
 
     @property
     def every_argument(self) -> dict[str, str]:
-        """The arguments, including those for pagination."""
         return {**self.arguments, **({} if self.pages is None else {"offset": "integer", "limit": "integer"})}
 
     def query(self, path: Mapping[str, Any], arguments: Mapping[str, str], body: Mapping[str, Any]) -> Query:
@@ -136,7 +128,7 @@ class Endpoint:
 
 
 def fields(required: Iterable[str] = (), **types: str) -> dict[str, Any]:
-    """Return the JSON Schema of an object with these fields; `_` in a name stands for `-`."""
+    """Return the JSON Schema of an object with these fields. `_` in a name stands for `-`."""
     properties = {name.replace("_", "-"): {"type": of_field} for name, of_field in types.items()}
     return {"type": "object", "properties": properties, "required": [*required]}
 
@@ -146,7 +138,7 @@ def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "") -> list[Route]:
-    """Return routes below a prefix, with and without the API version."""
+    """Return two routes for each endpoint, with and without the API version."""
     return [
         Route(f"{prefix}{version}{each.path}", _serve(each, costly), methods=[each.method])
         for each in endpoints
@@ -208,7 +200,7 @@ def _json(answer: Any, status: int, request: Request) -> Response:
 
 
 def tagged(content: bytes, content_type: str, request: Request, headers: Mapping[str, str]) -> Response:
-    """Return a response with an ETag, without content if the client has this version already."""
+    """Return a response with an ETag. Its content is omitted if the client has this version already."""
     tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
     with_tag = {**headers, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -224,7 +216,7 @@ _REFUSED = {JSON: {"schema": {"$ref": "#/components/schemas/Errors"}}}
 def open_api(
     endpoints: Iterable[Endpoint], *, acts_need_token: bool = False, reads_need_token: bool = False
 ) -> dict[str, Any]:
-    """Return the OpenAPI description; every path also exists below `/v1`."""
+    """Return the OpenAPI description. Every path also exists below `/v1`."""
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         path = _PART.sub(r"{\g<name>}", each.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RETRY_AFTER_SECONDS = 3
-"""Seconds after which a request that was refused temporarily may be repeated: Flink's `rest.retry.delay`."""
+"""Seconds after which a temporarily refused request may be repeated: Flink's `rest.retry.delay`."""
 
 
 class RestError(Exception):

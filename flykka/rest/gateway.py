@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
 
 _CONFLICT = 409
-"""The status for requests that are impossible because the job has ended or was changed."""
+"""The HTTP status of requests that are impossible because the job has ended or was changed."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -39,10 +39,7 @@ A = TypeVar("A", bound=Message)
 
 
 class RestfulGateway(JobManagerGateway):
-    """The gateway to one cluster. It raises all errors as `RestError`."""
-
     history_of = None
-    """None, because this gateway serves no archives."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         super().__init__(cluster.system, cluster.gateway.ref, cluster.gateway.services)
@@ -64,14 +61,14 @@ class RestfulGateway(JobManagerGateway):
         return process_environment()
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
-        """Return the bounds of a job's parallelism; status 404 if the job is unknown."""
+        """Return the bounds of a job's parallelism. The status is 404 if the job is unknown."""
         self.details(job_id)
         return super().requirements(job_id, timeout)
 
     def update_requirements(
         self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
     ) -> None:
-        """Set the bounds of a job's parallelism; status 400 if they are refused."""
+        """Set the bounds of a job's parallelism. The status is 400 if they are refused."""
         self.details(job_id)
         try:
             super().update_requirements(job_id, requirements, timeout)
@@ -93,7 +90,6 @@ class RestfulGateway(JobManagerGateway):
         return answer
 
     def network(self, task_manager: TaskManagerId) -> NetworkSettings:
-        """Return the network settings of a TaskManager. Raises `RestError` if there is no such TaskManager."""
         for cell in self._system.cells.living():
             if cell.props.actor_class is TaskManager and cell.name == task_manager:
                 settings = cell.props.kwargs["network"]
@@ -102,7 +98,7 @@ class RestfulGateway(JobManagerGateway):
         raise RestError(404, f"there is no TaskManager {task_manager!r}")
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose a job: each of its actors has `time_limit` seconds to reply.
+        """Diagnose a job. Each of its actors has `time_limit` seconds to reply.
 
         If no actor replies, the diagnosis reports that, but only for jobs that were submitted from this process.
         """
@@ -111,16 +107,15 @@ class RestfulGateway(JobManagerGateway):
         return diagnose(collect_reports(self._system, details, time_limit))
 
     def shut_down(self) -> None:
-        """Shut down the cluster on another thread, because this server must still respond before it terminates."""
+        """Shut down the cluster on another thread, because this server must respond before it terminates."""
         Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Request the cancellation of a job; status 409 if it has ended, 404 if it is unknown."""
+        """Request the cancellation of a job. The status is 409 if it has ended, 404 if it is unknown."""
         self.details(job_id)
         super().cancel(job_id, timeout, delete_checkpoints=delete_checkpoints)
 
     def cancel_if_running(self, job_id: JobId) -> None:
-        """Request the cancellation of a job, unless it has ended."""
         try:
             super().cancel(job_id)
         except RestError as refused:
@@ -141,7 +136,7 @@ class RestfulGateway(JobManagerGateway):
 
 
 def _unanswered(name: str, silent: Exception) -> RestError:
-    """Create the error for an actor that does not reply; a dead actor is replaced, so the request may be repeated."""
+    """Create the error for an actor that does not reply. A dead actor is replaced, so the request may be repeated."""
     text = f"{name} does not answer: {silent}"
     return RestError(503, text, passes=not isinstance(silent, AskTimeoutError))
 

@@ -40,14 +40,14 @@ REFRESH_SECONDS = 3.0
 """The minimum number of seconds between two listings of the archives."""
 
 _OPENED = 32
-"""The number of archives kept in memory; of other archives only the overview is kept."""
+"""The number of archives kept in memory. Only the overviews of all others are kept."""
 
 
 class HistoryGateway:
     """Serves the archives in a directory, including those that are added later."""
 
     def __init__(self, directory: str, now_ms: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """Open the archives. `now_ms` returns the time of day, `clock` monotonic seconds.
+        """`now_ms` returns the time of day, `clock` monotonic seconds.
 
         Raises:
             ClusterError: there is no such directory, or it cannot be accessed.
@@ -66,7 +66,7 @@ class HistoryGateway:
         self._lock = threading.Lock()
         self._listed_at: float | None = None
         self._jobs: dict[str, JobOverview | None] = {}
-        """The overviews of jobs by path of the archive; None if the archive is unreadable."""
+        """The overviews of jobs by archive path, None for an unreadable archive."""
         self._printed: set[str] = set()
         self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
 
@@ -75,7 +75,6 @@ class HistoryGateway:
         return tuple(job for _, job in self._by_end().values())
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """Return a job's final state, with at most `checkpoints` of its last checkpoints."""
         details = self._archive(job_id).details
         return replace(details, checkpoints=details.checkpoints[-checkpoints:] if checkpoints else ())
 
@@ -83,7 +82,7 @@ class HistoryGateway:
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """Return the environment of a job's process; empty for an archive of an older version."""
+        """Return the environment of a job's process. It is empty if an older version wrote the archive."""
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
@@ -109,15 +108,13 @@ class HistoryGateway:
         raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not in the history")
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """Return the last rescales of a job; empty for an archive of an older version."""
+        """Return the last rescales of a job. There are none if an older version wrote the archive."""
         return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
-        """Return no slots, because a history runs no jobs."""
         return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose the end of a job from its archive."""
         return diagnose(ActorReports(details=self._archive(job_id).details, now_ms=self.now_ms()))
 
     def _archive(self, job_id: JobId) -> ArchivedJob:
@@ -130,7 +127,7 @@ class HistoryGateway:
             raise RestError(404, f"Job {job_id} not found: {gone}") from None
 
     def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
-        """Return the archives by job, ordered by end time; if a job has several archives, the last one."""
+        """Return the archives by job, ordered by end time. If a job has several archives, the last one counts."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:
@@ -141,7 +138,6 @@ class HistoryGateway:
         return {job.job_id: (path, job) for path, job in entries}
 
     def _list(self) -> None:
-        """Find new archives, and forget deleted archives."""
         try:
             there = self._storage.archives()
         except Exception as refused:  # noqa: BLE001 - as above.

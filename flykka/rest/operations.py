@@ -21,20 +21,19 @@ _AT_ONCE = 8
 _MOST = 1_000
 
 Key = tuple[str, str]
-"""The subject of an operation, and its trigger id."""
 
 
 class AsyncOperations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flykka-rest-operation")
-        # Reentrant, because an operation may end before its callback is added, which then runs on the same thread.
+        # Reentrant: if an operation ends before its callback is added, the callback runs on the same thread.
         self._lock = threading.RLock()
         self._running: OrderedDict[Key, Future[Json]] = OrderedDict()
         self._ended: dict[Key, float] = {}
 
     def trigger(self, about: str, trigger_id: str | None, operation: Callable[[], Json]) -> str:
-        """Start an operation unless it exists, and return its id. Raises `RestError` if there are too many."""
+        """Start an operation unless it exists. Raises `RestError` if there are too many."""
         key = about, trigger_id or uuid4().hex
         with self._lock:
             self._forget()
@@ -51,7 +50,7 @@ class AsyncOperations:
         return key[1]
 
     def result(self, about: str, trigger_id: str, failure: str = "failure-cause") -> Json:
-        """Return the status of an operation, with its result or with the failure in the field `failure`.
+        """Return the status of an operation, with its result, or with its failure in the field `failure`.
 
         Raises `RestError` if the operation is unknown.
         """

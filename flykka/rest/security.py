@@ -1,7 +1,7 @@
-"""Refuses requests before a handler runs: unauthorized and cross-site requests, too large and too slow ones.
+"""Refuses requests before a handler runs: unauthorized, cross-site, too large or too slow requests.
 
 Browsers report the origin of a request (`Origin`, `Sec-Fetch-Site`), which another site cannot forge. Other clients
-report no origin; they are trusted like the user on whose machine they run, or have the token.
+report no origin. They are trusted like the user on whose machine they run, or have the token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The access rules; `token` is the token of requests, `host` the host of the server.
+    """The access rules. `token` is the token that requests need, `host` the host of the server.
 
     Requests that change nothing need the token only if `reads_need_token`. Paths for which `is_public` returns True,
     like the page, are open to all. `acts` returns True for paths whose GET requests change something. If `read_only` is
@@ -46,11 +46,10 @@ class Rules:
     reads_need_token: bool = False
 
     def check(self, request: Request) -> None:
-        """Raise `RestError` if the request is refused."""
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
             raise RestError(431, f"the headers of a request may have at most {HEADER_BYTES} bytes")
         if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
-            # A proxy might parse the end of this request differently.
+            # A proxy might disagree about where this request ends.
             raise RestError(400, "a request has either Content-Length or Transfer-Encoding", closes=True)
         path: str = request.scope["path"]
         self._check_host(request)
@@ -91,14 +90,12 @@ class Rules:
 
 
 class Guard:
-    """ASGI middleware that enforces the rules."""
-
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, and forward it with a size limit for its body and a time limit for its response."""
+        """Limit the size of the body and the time of the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -125,7 +122,7 @@ class Guard:
 
 
 async def _whole_body(receive: Receive) -> bytes | None:
-    """Return the body; None if the client disconnects before the body is complete. The connection sets the deadline."""
+    """Return the body, or None if the client disconnects before it is complete. The connection sets the deadline."""
     body = b""
     while True:
         message = await receive()

@@ -1,6 +1,6 @@
 """RestServer: an HTTP server on its own thread, for one cluster or history.
 
-The server is not an actor, so that it responds even if all actors hang.
+The server is not an actor, so it responds even if all actors hang.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RestServer:
         except (OSError, ValueError) as refused:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
         self.token = token or (None if settings.no_token else token_urlsafe(24))
-        """The token for requests that change something; None if no token is needed."""
+        """The token for requests that change something, or None if no token is needed."""
         remember_secrets({"token": self.token})
         self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
         """The URL of the page, such as `http://127.0.0.1:8081`."""
@@ -87,7 +87,7 @@ class RestServer:
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder, datasets=datasets)
 
     def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
-        """Start to serve requests about ended jobs; `log_urls` are the URLs of their logs."""
+        """Start to serve requests about ended jobs. `log_urls` are the URLs of their logs."""
         self._answer(history, history.now_ms, no_work, None, log_urls)
 
     def _answer(
@@ -182,7 +182,7 @@ def _listening(settings: RestSettings) -> socket.socket:
 
 def _url(scheme: str, host: str, port: int) -> str:
     if ip_address(host).is_unspecified:
-        # The server listens on all addresses of this machine, which other machines know by its name.
+        # The server listens on all addresses of this machine. Other machines know the machine by its name.
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}:{port}"

@@ -10,7 +10,7 @@ from typing import Any
 DEFAULT_HOST = "127.0.0.1"
 
 CONNECTIONS_PER_PEER = 64
-"""The default maximum number of connections from one address, unless only this machine can connect."""
+"""The default maximum number of connections from one address, if other machines can connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,6 @@ class RestSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -66,14 +65,12 @@ class RestSettings:
 
     @property
     def most_connections_per_peer(self) -> int | None:
-        """The maximum number of connections from one address; None if unlimited."""
         if self.connections_per_peer is None and not self.is_loopback:
             return CONNECTIONS_PER_PEER
         return self.connections_per_peer
 
     @property
     def scheme(self) -> str:
-        """`http` or `https`."""
         return "http" if self.certificate is None else "https"
 
     def token(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs many simulations, one per seed, in any number of processes; the results do not depend on that number."""
+"""Runs many simulations, one per seed, in any number of processes. The results do not depend on that number."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ _CHUNK = 8
 
 @dataclass(slots=True)
 class CampaignSummary:
-    """Totals over all runs."""
-
     seeds: int = 0
     turns: int = 0
     checkpoints: CheckpointTally = field(default_factory=CheckpointTally)

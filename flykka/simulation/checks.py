@@ -1,6 +1,6 @@
 """Checks after the end of a job: its output must be the expected output, which is computed from the source rows.
 
-Its storage must contain all files that are referred to, and no others unless an actor was killed.
+Its storage must contain all files to which checkpoints refer, and no others unless an actor was killed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ def _first(rows: Counter[tuple[int, int]]) -> str:
 
 
 def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]:
-    """Yield the errors of reported checkpoints and savepoints."""
     for address in addresses:
         storage = CheckpointStorage(address)
         try:
@@ -64,7 +63,7 @@ def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]
 def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
     """Return a job's files to which no existing checkpoint refers.
 
-    If the job's folder was deleted, this considers the files that existed when it was deleted.
+    If the job's folder was deleted, its files at that time are considered.
     """
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {path: environment.storage.files[path] for path in environment.storage.below(folder)}
@@ -80,7 +79,7 @@ def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
 
 
 def forgotten(environment: Environment, job_id: JobId) -> list[str]:
-    """Return exclusive state that no checkpoint refers to, and that the coordinator received but did not delete."""
+    """Return exclusive state that the coordinator received but did not delete, and to which no checkpoint refers."""
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {**environment.deleted_jobs.get(folder, {}), **environment.storage.files}
     unwanted = environment.storage.unwanted
@@ -101,17 +100,14 @@ def forgotten(environment: Environment, job_id: JobId) -> list[str]:
 
 
 def is_kept(environment: Environment, job_id: JobId) -> bool:
-    """True if the folder of a job still exists."""
     return f"{environment.name}/checkpoints/{job_id}" not in environment.deleted_jobs
 
 
 def staged(environment: Environment, job_id: JobId) -> list[str]:
-    """Return the files that a job has staged but not published."""
     return environment.storage.below(f"{environment.name}/staging/{job_id}")
 
 
 def half_savepoints(environment: Environment) -> list[str]:
-    """Return the folders of incomplete savepoints."""
     below = f"{environment.name}/savepoints/"
     folders = {
         below + path.removeprefix(below).split("/")[0] for path in environment.storage.files if path.startswith(below)

@@ -24,8 +24,6 @@ from flykka.simulation.operators import Source
 
 @trace_tag("data_plane.simulated")
 class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
-    """Runs the attempts of one simulation."""
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
@@ -57,7 +55,7 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None: ...
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End the attempts that still work for the job; their actors may not know yet that it has ended."""
+        """End the attempts that still work for the job. Their actors may not know yet that it has ended."""
         for attempt in self._environment.attempts.pop(job_id, []):
             attempt.revoke(f"job {job_id} has ended")
 
@@ -65,7 +63,6 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         self._environment.batches_of(job_id).release_partitions(partition_ids)
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """Free the resources of the job. Ended attempts hold no batches."""
         self.end_attempts(job_id)
         environment = self._environment
         batches = environment.batches_of(job_id)
@@ -84,8 +81,6 @@ _SMALL_BYTES = 4 * 1024**2
 
 
 class SimulatedDiscovery:
-    """Discovers some splits of a source in each call, until all are discovered."""
-
     changed: Callable[[], bool] | None = None
 
     def __init__(self, source: Source, operator_id: OperatorId, environment: Environment) -> None:
@@ -95,7 +90,7 @@ class SimulatedDiscovery:
         self._environment = environment
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the next splits; a position is the number of the first row without a split. Raises `OSError`."""
+        """Return the next splits. A position is the number of the first row without a split. Raises `OSError`."""
         self._environment.storage.look(f"{self._environment.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)

@@ -1,4 +1,4 @@
-"""The engine of a simulated attempt, including its sinks: does Spark's work with countable rows."""
+"""The engine of a simulated attempt, including its sinks. Does Spark's work with countable rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 T = TypeVar("T")
 _PACES = (0, 1, 1, 4)
-"""Factors of slowness of which each attempt draws one, so that batches queue before slow attempts."""
+"""Slowdown factors. Each attempt draws one of them, so that batches queue before slow attempts."""
 
 
 class _SimulatedSource(Operator[Rows]):
@@ -128,7 +128,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         return OnLane(self._lanes, self.lane_of(command))
 
     def open_chain(self, command: commands.OpenChain) -> ChainOpened:
-        """Restore the state of the checkpoint, and end the previous attempt."""
         self._replace_predecessors()
         self.restore(command.restore)
         if isinstance(self.head, KeyedOperator):
@@ -173,7 +172,7 @@ class SimulatedEngine(OperatorChain[Rows]):
             self._batches.release(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
-        """Write batches to durable storage, one file per part of the channel state."""
+        """Write the rows of batches, one file per part of the channel state."""
         handles: list[ExclusiveStateHandle] = []
         try:
             for part in command.parts:
@@ -189,7 +188,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=tuple(handles))
 
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
-        """Return a batch with the rows that were in flight. Raises `FileNotFoundError`."""
         rows = self.environment.storage.read_rows(self.environment.path(read.in_flight.path))
         if read.key_groups is not None:
             rows = within(rows, read.key_groups, self.descriptor.vertex.max_parallelism)
@@ -201,11 +199,10 @@ class SimulatedEngine(OperatorChain[Rows]):
         return batch
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """Return nothing, because simulated work has no progress."""
         return ()
 
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
-        """Return failures caused by the storage or by released batches; re-raise other errors, which end the bridge."""
+        """Return failures caused by the storage or by released batches. Other errors are raised and end the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))
@@ -222,7 +219,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         return ChainClosed()
 
     def close(self) -> None:
-        """End the engine when the bridge ends."""
         self._is_cancelled = True
         self._end()
 
@@ -232,7 +228,7 @@ class SimulatedEngine(OperatorChain[Rows]):
             self.close()
 
     def _end(self) -> None:
-        """End the engine; later calls have no effect, so a finished attempt keeps its results."""
+        """End the engine. Later calls have no effect, so a finished attempt keeps its results."""
         if self._has_ended:
             return
         self._has_ended = self._lanes.are_closed = True
@@ -242,8 +238,6 @@ class SimulatedEngine(OperatorChain[Rows]):
 
 
 class SimulatedFlow:
-    """Moves rows through the chain of one simulated attempt: to its sinks, and into its outputs."""
-
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,
@@ -256,7 +250,7 @@ class SimulatedFlow:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> BatchResult:
-        """Pass the output of an operator to all its readers. Raises `OSError`."""
+        """Pass the output to all readers of the operator."""
         vertex, result, rows = self._descriptor.vertex, BatchResult(), output.rows
         if output.staged:
             staged = StagedOutput(operator_id=operator_id, names=output.staged, rows=output.staged_rows)
@@ -298,7 +292,7 @@ class SimulatedFlow:
 
 
 class Lanes:
-    """The lanes of one attempt, which simulate the durations of work that Spark's threads would do.
+    """The lanes of one attempt, which simulate how long Spark's threads would work.
 
     Each duration is drawn from the attempt's own random numbers. Work in one lane completes in start order, and no work
     of an ended attempt completes.
@@ -313,7 +307,6 @@ class Lanes:
         self.are_closed = False
 
     def run(self, lane: Lane, work: Pipe[Any]) -> None:
-        """Run the work after its drawn duration."""
         if lane in (Lane.AT_ONCE, Lane.END):
             work.run()
             return
@@ -337,8 +330,6 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class OnLane:
-    """Runs work in one lane; implements an executor."""
-
     lanes: Lanes
     lane: Lane
 
@@ -349,7 +340,7 @@ class OnLane:
 class SimulatedSinkWriter(SinkWriter[Rows]):
     """Files that one attempt has staged and not yet published, in the two phases of the file sink.
 
-    `<root>/staging/<job>/<sink>-<subtask>/<attempt>-<n>` is private; `<root>/output/<sink>/...` is public.
+    `<root>/staging/<job>/<sink>-<subtask>/<attempt>-<n>` is private. `<root>/output/<sink>/...` is public.
     """
 
     def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
@@ -362,7 +353,6 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         self._inherited: frozenset[str] = frozenset()
 
     def stage(self, rows: Rows) -> Staged:
-        """Write rows to the staging folder. Raises `OSError`."""
         if not rows:
             return Staged(rows=0)
         path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
@@ -370,7 +360,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return Staged(rows=len(rows), names=(path,))
 
     def prepare_commit(self, checkpoint_id: int, names: Sequence[str]) -> tuple[Value, ...]:
-        """Assign final names to the output staged before a barrier; return the state for this and later checkpoints."""
+        """Assign final names to output staged before a barrier. Returns the state for this and later checkpoints."""
         self._committables.pending += tuple(
             PendingFile(
                 checkpoint_id=checkpoint_id,
@@ -383,7 +373,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish the output of a complete checkpoint; return the files. Raises `OSError`."""
+        """Publish the output of a complete checkpoint. Returns the files."""
         due = self._committables.due(checkpoint_id)
         for file in due:
             self._environment.publish(file)
@@ -393,7 +383,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return tuple(file.target for file in due)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish the output in the checkpoint; discard other staged files of earlier attempts. Raises `OSError`."""
+        """Publish the output in the checkpoint, and discard other staged files of earlier attempts."""
         inherited: set[str] = set()
         for piece in out_of_savepoint(self._environment, prepared, self._folder):
             match piece:

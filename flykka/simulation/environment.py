@@ -27,12 +27,10 @@ from flykka.spark_bridge.state.local_state import LocalStates
 
 @dataclass(slots=True)
 class FaultSpec:
-    """Planned faults of the data plane."""
-
     failing_stages: Counter[JobVertexId] = field(default_factory=Counter)
-    """The number of next stages that fail, by vertex."""
+    """The number of stages of each vertex that fail next."""
     slow_ms: dict[JobVertexId, int] = field(default_factory=dict)
-    """The additional duration of the next stage in milliseconds, by vertex."""
+    """Milliseconds by which the next stage of each vertex is delayed."""
 
     def stage_fails(self, vertex_id: JobVertexId) -> bool:
         if not self.failing_stages[vertex_id]:
@@ -41,7 +39,7 @@ class FaultSpec:
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """Return the additional delay of the current stage in milliseconds."""
+        """Return the delay of the current stage in milliseconds."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
@@ -50,13 +48,12 @@ class RunningAttempt(Protocol):
 
     descriptor: TaskDeploymentDescriptor
 
-    def revoke(self, why: str) -> None:
-        """End the attempt, unless it has ended."""
+    def revoke(self, why: str) -> None: ...
 
 
 @dataclass(slots=True)
 class Environment:
-    """The environment of one simulation; implements `Files`. `violations` are those that the data plane has found."""
+    """The environment of one simulation. Implements `Files`. `violations` are those that the data plane has found."""
 
     name: str
     storage: SimulatedStorage
@@ -75,7 +72,6 @@ class Environment:
     acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
     """The paths of acknowledged state that belongs to a single checkpoint, by job."""
     _committable: set[str] = field(default_factory=set)
-    """The final names of files in durable checkpoints."""
 
     def __post_init__(self) -> None:
         self.storage.on_finalised = self._on_finalised
@@ -95,7 +91,6 @@ class Environment:
         return address.removeprefix(f"{PROTOCOL}://")
 
     def publish(self, file: PendingFile) -> None:
-        """Rename a staged file to its final name, unless that is done. Raises `OSError`, `FileNotFoundError`."""
         target, staged = self.path(file.target), self.path(file.staged)
         if file.target not in self._committable:
             self.violations.append(f"{file.target} is published, but no complete checkpoint contains it")
@@ -106,12 +101,10 @@ class Environment:
         self.storage.rename(staged, target)
 
     def published(self, sink: str) -> Rows:
-        """Return the published rows of a sink, as readers see them."""
         files = self.storage.below(f"{self.name}/output/{sink}")
         return tuple(row for path in files for row in self.storage.read_rows(path))
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files and folders. Raises `OSError`."""
         for path in paths:
             self.storage.delete(self.path(path))
 
@@ -120,11 +113,9 @@ class Environment:
         return path
 
     def exists(self, path: str) -> bool:
-        """True if there is a file or a folder."""
         return bool(self.storage.below(self.path(path)))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file. Raises `OSError`."""
         self.storage.write(self.path(target), self.storage.read(self.path(source)))
 
     def delete(self, path: str) -> None:
@@ -157,7 +148,6 @@ class Environment:
 
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
-    """Return the checkpoint in the metadata file at `path`."""
     assert isinstance(data, bytes), f"{path} is not a metadata file"
     checkpoint = decode(unpacked(path, data))
     assert isinstance(checkpoint, CompletedCheckpoint)
@@ -175,15 +165,15 @@ class SimulatedSegments:
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """Return True for the segments with even numbers."""
+        """Return True for segments with even numbers."""
         return int(batch_id.rpartition("-")[2]) % 2 == 0
 
 
 class Batches:
     """The batches of one job, whose holders follow the rules of the real data plane.
 
-    The reason of each release is recorded. Reading a batch later is added to `read_after_release`, which is a
-    violation, unless its attempts are ending.
+    The reason of each release is recorded. If a batch is read later, `read_after_release` gets an entry, which is a
+    violation, unless the attempts involved are ending.
     """
 
     def __init__(self) -> None:
@@ -202,12 +192,12 @@ class Batches:
         address: Address | None,
         holder: str = IN_TRANSIT,
     ) -> None:
-        """Add a batch, held for its reader or, if it is retained, for all its readers."""
+        """Add a batch. Its reader holds it or, if it is retained, all its readers."""
         self._made_by[ref.batch_id] = producer
         self._held.put(ref.batch_id, rows, producer=producer, address=address, holder=holder)
 
     def claim(self, batch_id: BatchId, reader: str) -> Rows:
-        """Return the rows of a batch; `reader` replaces the batch's address as a holder. Raises `UnknownBatchError`."""
+        """Return the rows of a batch. `reader` replaces the batch's address as a holder. Raises `UnknownBatchError`."""
         try:
             return self._held.claim(batch_id, reader)
         except UnknownBatchError:
@@ -221,15 +211,13 @@ class Batches:
             raise
 
     def rows(self, batch_id: BatchId) -> Rows:
-        """Return the rows of a batch that may have been released. Raises `UnknownBatchError`."""
         return self._held.content(batch_id)
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
         self._held.hold(batch_ids, holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Release batches; those that are already released or not held by `holder` are skipped."""
+        """Release batches. Batches that are already released, or that `holder` does not hold, are skipped."""
         self._note(self._held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
@@ -238,14 +226,13 @@ class Batches:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """Release the batches of an ended attempt; the output of a finished attempt stays readable."""
+        """Release the batches of an ended attempt. The output of a finished attempt stays readable."""
         if is_cancelled:
             self._cancelled.add(attempt)
         released = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
         self._note(released, f"{attempt} has ended" if is_cancelled else "")
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Release the batches that a replaced attempt has produced."""
         self._note(self._held.release_produced(producer), f"{producer} has ended")
 
     def release_partitions(self, partition_ids: Iterable[ResultPartitionId]) -> None:

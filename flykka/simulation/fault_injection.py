@@ -1,8 +1,8 @@
 """Injects faults of each kind into a running simulation, and tracks which outcomes of a job they allow.
 
-In one process no message is lost. The tables list the messages that the protocol tolerates losing or receiving twice,
-because heartbeats or retries replace them, and the timers that may be skipped. An actor that is partitioned from the
-others is considered dead after its heartbeat timeout; its messages arrive after it has been removed.
+In one process no message is lost. The tables list messages that may be lost or duplicated, because heartbeats or
+retries replace them, and timers that may be skipped. An actor that is partitioned from the others is considered dead
+after its heartbeat timeout. Its messages arrive after it has been removed.
 
 A fault, or a client's request, is injected at a point in virtual time, or right before a message is handled
 (`FaultPlan`).
@@ -126,14 +126,14 @@ HEARTBEATS: frozenset[type[Message]] = frozenset({HeartbeatRequest, Heartbeat, J
 
 
 class Injections:
-    """Injects one fault at a time into random victims."""
-
     def __init__(self, system: SimulatedSystem, environment: Environment, topology: Topology) -> None:
         self.injected: Counter[str] = Counter()
         self.allows_failure = False
         """True if the job may end FAILED although its restarts are unlimited."""
         self.leaves_files = False
-        """True if an actor was killed that was about to write, or a file could not be deleted, or its name was lost."""
+        """True if files may remain: an actor was killed while it was about to write, a deletion failed, or a message
+        with a file's name was lost.
+        """
         self.has_killed_master = False
         self.lasts_until_ms = 0
         """The time in milliseconds at which the last fault ends."""
@@ -152,14 +152,12 @@ class Injections:
         self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)
 
     def task_managers(self) -> list[str]:
-        """Return the paths of the running TaskManagers."""
         return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
 
     def inject(self, fault: Fault) -> None:
-        """Inject the fault now, if there is a possible victim."""
         self._chance, kind = Random(fault.seed), fault.kind
         happened = self._inject(kind)
-        # Faults of messages are counted when they happen.
+        # A fault of messages is counted when a message is affected.
         if happened and kind not in (FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.TIMER):
             self.injected[kind.value] += 1
 
@@ -227,7 +225,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """Kill a master; another one replaces it and recovers its job."""
+        """Kill a master. Another one replaces it and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)
@@ -238,7 +236,9 @@ class Injections:
         return killed
 
     def _cut_off(self, only: frozenset[type[Message]] | None = None) -> bool:
-        """Partition a process from the others for a while, or a TaskManager, which can be replaced, perhaps forever."""
+        """Partition a process from the others for some time. A TaskManager, which can be replaced, may be partitioned
+        forever.
+        """
         task_managers = self.task_managers()
         sides = [*task_managers, *self._job_masters(), *self._living(lambda path: path == "/user/resource-manager")]
         if not sides:
@@ -328,20 +328,18 @@ MOMENTS: tuple[type[Message], ...] = (
     JobRestartDue,
     JobAttemptsEnded,
 )
-"""Messages before which faults may be injected, each between two steps of a protocol."""
+"""Messages before which faults may be injected. Each is sent between two steps of a protocol."""
 
 
 COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
-"""Messages after the completion of a checkpoint: after a fault at one of them, attempts are restored from it."""
+"""Messages after the completion of a checkpoint. A fault at one of them restores attempts from the checkpoint."""
 
 
 WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)
-"""Messages that are followed by writes to the storage: of state, metadata, or the last checkpoint of a job."""
+"""Messages that precede writes to the storage: of state, of metadata, or of the last checkpoint of a job."""
 
 
 class FaultPlan:
-    """Advances a run, and injects the planned faults meanwhile."""
-
     def __init__(self, system: SimulatedSystem, injections: Injections) -> None:
         self._system = system
         self._injections = injections
@@ -351,11 +349,11 @@ class FaultPlan:
 
     @property
     def last_ms(self) -> int:
-        """Return the time at which the last fault ends; a fault that waits for a message may never happen."""
+        """Return the time at which the last fault ends. A fault that waits for a message may never happen."""
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
-        """Plan the faults of the next job, replacing the remaining faults of the last job."""
+        """Plan the faults of the next job. The remaining faults of the last job are dropped."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop().cancel()
@@ -369,7 +367,6 @@ class FaultPlan:
         self._last_ms = self._planned[-1][0] if self._planned else self._now
 
     def run_for(self, ms: int) -> None:
-        """Advance virtual time, and inject the due faults."""
         until = self._now + ms
         while self._planned and self._planned[0][0] <= until:
             at_ms, fault = self._planned.pop(0)

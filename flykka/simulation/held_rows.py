@@ -1,6 +1,6 @@
 """Functions with keyed state and timers for simulated jobs, run by the real function runner and operator.
 
-They buffer rows until a timer fires, and emit each row once, so that the expected output is known.
+The functions buffer rows until a timer fires, and emit each row once, so that the expected output is known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BUFFERED = "held"
 
 
 class _Buffering:
-    """Implements a `Process`. Rows that are not later than the watermark are counted as late."""
+    """Implements a `Process`. A row at or before the watermark counts as late."""
 
     def __init__(self, behaviour: Process, environment: Environment) -> None:
         self._behaviour = behaviour
@@ -70,14 +70,12 @@ class _Buffering:
 
 
 class BufferRows(_Buffering, KeyedProcessFunction):
-    """Buffers the rows of one input."""
-
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         return self.buffer(row, ctx)
 
 
 class BufferRowsOfTwoInputs(_Buffering, KeyedCoProcessFunction):
-    """Buffers the rows of two inputs in one state. The watermark is the lower one, so that no rows are late."""
+    """Buffers the rows of two inputs in one state. The lower watermark counts, so that no rows are late."""
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         return self.buffer(row, ctx)
@@ -87,8 +85,6 @@ class BufferRowsOfTwoInputs(_Buffering, KeyedCoProcessFunction):
 
 
 class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
-    """The newest state of each key."""
-
     def keep(self, rows: KeyStates) -> Segment[KeyStates] | None:
         if not rows:
             return None
@@ -106,7 +102,9 @@ class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
         return _newest(each for reading in readings for each in reading.segment.frame)
 
     def merge(self, rows: KeyStates, *, are_oldest: bool) -> KeyStates:
-        """Return the newest state of each key; if the segments are the oldest, without keys whose state was deleted."""
+        """Return the newest state of each key. If the segments are the oldest, keys whose state was deleted are left
+        out.
+        """
         return tuple(each for each in _newest(rows) if not (are_oldest and each.is_deleted))
 
 
@@ -147,7 +145,6 @@ class SimulatedKeyedFunction:
     def fired(
         self, firing: TimerFiring, readings: Sequence[Reading[KeyStates]], version: int
     ) -> KeyedResult[Rows, KeyStates]:
-        """Fire the due timers of the keys in these segments."""
         timers_by_state = [
             (each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame
         ]
@@ -224,7 +221,7 @@ def _as_values(parts: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
 
 
 class SimulatedSide(SimulatedStateBackend[Row]):
-    """The rows that a join retains for a side: by event time, or all rows if `retained_ms` is None."""
+    """The rows that one side of a join retains: by event time, or all rows if `retained_ms` is None."""
 
     def __init__(
         self, name: str, retained_ms: int | None, descriptor: TaskDeploymentDescriptor, environment: Environment
@@ -281,7 +278,6 @@ class SimulatedJoining:
         return side_backend
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """Return the rows of a batch that must be retained."""
         rows, backend = element.rows, self._backends[side]
         assert rows == within(rows, backend.owned, backend.max_parallelism), "rows have reached the wrong subtask"
         has_time = self._behaviour.bounds is not None and closed_to_ms is not None
@@ -291,12 +287,10 @@ class SimulatedJoining:
         return Arrived(segment=backend.keep(retained), late_rows=late)
 
     def joined(self, side: Side, segment: Segment[Rows], met: Sequence[Reading[Rows]]) -> Rows:
-        """Return the pairs of a batch with rows of the other side."""
         sides = {side: segment.frame, side.other: self._backends[side.other].read(met)}
         return self._behaviour.pairs(sides[Side.LEFT], sides[Side.RIGHT])
 
     def closed(self, closings: Sequence[Closing[Rows]]) -> Rows:
-        """Return the closed rows without matches."""
         return tuple(row for closing in closings for row in self._unmatched(closing))
 
     def _unmatched(self, closing: Closing[Rows]) -> Rows:

@@ -1,4 +1,4 @@
-"""Operators of a simulated job, by uid: functions of single rows, so that the expected output is known."""
+"""Operators of a simulated job, by uid. They are functions of single rows, so that the expected output is known."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """Changes the value of every row."""
-
     salt: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
@@ -57,13 +55,13 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Keeps `passing_percent` percent of the source rows in each row."""
+    """Retains `passing_percent` percent of the source rows in each row."""
 
     salt: int
     passing_percent: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Filter the source rows, and drop rows without any."""
+        """Filter the source rows, and drop rows that retain none."""
         filtered = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
         return tuple(row for row in filtered if row.parts)
 
@@ -81,7 +79,6 @@ class Window:
         return self.windows.next_start(time_ms) - self.windows.slide_ms
 
     def fired(self, rows: Iterable[Row]) -> Rows:
-        """Return one row for each key and window."""
         together: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for row in rows:
             together.setdefault((self.start_of(row.time_ms), row.key), []).extend(row.parts)
@@ -96,7 +93,7 @@ class Window:
 class Process:
     """Buffers rows in keyed state until a timer fires, which emits one row for each source row in them.
 
-    An event-time timer fires `delay_ms` after a row's time; this is the time of the emitted rows. With
+    An event-time timer fires `delay_ms` after a row's time, which is also the time of the emitted rows. With
     `in_processing_time`, a processing-time timer, `delay_ms` after the row's arrival, may fire earlier. With
     `has_two_inputs`, the function has a method for each input, and one state for both.
     """
@@ -106,7 +103,6 @@ class Process:
     has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
-        """Return the rows that are emitted once all timers have fired."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 
@@ -117,7 +113,7 @@ _WHENEVER = Interval(lower_ms=-UNBOUNDED_MS, upper_ms=UNBOUNDED_MS)
 class Join:
     """Joins rows with equal keys: those of the first `left_inputs` inputs with those of the others.
 
-    Rows match if their times are within `bounds`, or always in a regular join, where `bounds` is None. The time of a
+    Rows match if their times are within `bounds`. In a regular join `bounds` is None, and all rows match. The time of a
     pair is the later of the two times. Unmatched rows of `outer` sides are emitted as well, with the first time at
     which they are known to be unmatched.
     """
@@ -128,17 +124,15 @@ class Join:
 
     @property
     def interval(self) -> Interval:
-        """The interval in which rows of the right side match a row of the left side."""
         return _WHENEVER if self.bounds is None else self.bounds
 
     def results(self, left: Rows, right: Rows) -> Rows:
-        """Return all results for the rows of both sides."""
         sides = {Side.LEFT: left, Side.RIGHT: right}
         alone = (self.unmatched(side, sides[side], sides[side.other]) for side in self.outer)
         return (*self.pairs(left, right), *(row for rows in alone for row in rows))
 
     def pairs(self, left: Rows, right: Rows) -> Rows:
-        """Return a row for each matching pair; its source rows are all pairs of the source rows of both."""
+        """Return a row for each matching pair. Its source rows are all pairs of the source rows of both."""
         return tuple(
             Row(
                 row.key,
@@ -158,7 +152,6 @@ class Join:
         )
 
     def interval_of(self, side: Side) -> Interval:
-        """Return the interval in which rows of the other side match a row of this side."""
         return self.interval if side is Side.LEFT else self.interval.reversed
 
     def _matches(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:
@@ -178,7 +171,7 @@ def _is_in(interval: Interval, later_ms: int) -> bool:
 
 
 def _pair(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    """Combine two source rows: the digits of the new number are both numbers, incremented; 0 stands for no match."""
+    """Combine two source rows: the new number's digits are both numbers, incremented. 0 stands for no match."""
     return int(f"{left[0] + 1}{right[0] + 1:08}"), mixed(left[1], right[1]) % _VALUES
 
 
@@ -189,7 +182,7 @@ def _alone(side: Side, part: tuple[int, int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """Marks every row with the number of the input that it is meant for, to be read after the exchange."""
+    """Marks every row with the number of its input, which is read after the exchange."""
 
     number: int
 
@@ -199,8 +192,6 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Publishes rows in two phases."""
-
     name: str
 
 

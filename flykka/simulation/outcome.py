@@ -11,7 +11,7 @@ from flykka.monitors.monitor import Violation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTally:
-    """Counts of checkpoints by result, including savepoints; `reasons` counts the reasons of aborts."""
+    """The numbers of checkpoints by result, including savepoints. `reasons` counts the reasons of aborts."""
 
     completed: int = 0
     aborted: int = 0

@@ -14,7 +14,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row with its event time (ms). `parts` are its source rows as (number, value); several after a window.
+    """A row with its event time (ms). `parts` are its source rows as (number, value). After a window there are several.
 
     Before an operator with two inputs, `input` is the number of the row's input.
     """
@@ -48,13 +48,12 @@ class KeyState:
 
 KeyStates = tuple[KeyState, ...]
 Stored = TypeVar("Stored", Row, KeyState)
-"""Rows as they are stored in files."""
 
 ROW_BYTES = 16
 
 
 def mixed(*numbers: int) -> int:
-    """Return a pseudo-random number for these numbers (splitmix64), which is the same in every process."""
+    """Return a pseudo-random number for these numbers (splitmix64). It is the same in every process."""
     state = 0
     for number in numbers:
         state = (state + number + 0x9E3779B97F4A7C15) & _MASK
@@ -65,7 +64,6 @@ def mixed(*numbers: int) -> int:
 
 
 def size_of(rows: Iterable[Row | KeyState]) -> int:
-    """Return the size of rows in a file, in bytes."""
     return ROW_BYTES * sum(len(row.parts) for row in rows)
 
 
@@ -79,7 +77,7 @@ def within(rows: Iterable[Stored], key_groups: KeyGroupRange, max_parallelism: i
 
 
 def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int) -> dict[int, list[Row]]:
-    """Group the rows by the subtask that owns their key group, without subtasks that have no rows."""
+    """Group the rows by the subtask that owns their key group. Subtasks without rows are left out."""
     parts: dict[int, list[Row]] = {}
     for row in rows:
         parts.setdefault(owner(key_group(row, max_parallelism), max_parallelism, subpartitions), []).append(row)
@@ -87,6 +85,5 @@ def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int
 
 
 def event_times(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """Return the earliest and the latest event time; None without rows."""
     times = [row.time_ms for row in rows]
     return (min(times), max(times)) if times else None

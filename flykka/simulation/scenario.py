@@ -1,4 +1,4 @@
-"""The scenario of a simulation as explicit data: unlike a seed, it can be reduced part by part.
+"""The scenario of a simulation as explicit data. Unlike a seed, a scenario can be reduced part by part.
 
 A seed draws a scenario, which is then run. Each fault draws its victim from its own seed, so that the victim does not
 change if another fault is removed.
@@ -71,7 +71,6 @@ class Scenario:
     jobs: tuple[JobPlan, ...]
     task_managers: int = 1
     stage_ms: tuple[int, ...] = QUICK_MS
-    """The possible durations of a stage in milliseconds."""
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False

@@ -30,16 +30,16 @@ CHECKPOINTS = "checkpoints"
 
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
-"""Faults that may be injected between messages at one instant; virtual time only advances after these messages."""
+"""Faults that may be injected between two messages at one instant. Virtual time only advances after all messages."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""The weights of faults; those after which attempts restart from a checkpoint are drawn more often."""
+"""The weights of faults. Faults after which attempts restart from a checkpoint are drawn more often."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,
     FaultKind.STAGE: COMPLETED,
     FaultKind.STORAGE: WRITTEN,
 }
-"""The messages before which these faults find most bugs; half of the faults are injected before one of them."""
+"""The messages before which these faults find most bugs. Half of the faults are injected before one of them."""
 _FAULT_SEEDS = 1_000
 _BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
 _APPROXIMATE_SHARE = 0.2
@@ -47,7 +47,7 @@ _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
-    """Draw the scenario of a seed, which is always the same for the same set of faults."""
+    """Draw the scenario of a seed. It depends only on the seed and the set of faults."""
     chance = Random(f"jobs {seed}")
     stage_ms = chance.choice((QUICK_MS, SLOW_MS))
     # Each of these decisions has its own random numbers, so that changes do not affect the other draws.
@@ -84,8 +84,8 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
         checkpointing = draw_checkpointing(chance, CHECKPOINTS, mode)
         mode = checkpointing.mode
         if is_slow:
-            # A checkpoint that exceeds its timeout, and must not fail, would be retried forever; and if a snapshot
-            # took longer than the interval, the job would do nothing else.
+            # A checkpoint that exceeds its timeout, and must not fail, would be retried forever. If a snapshot took
+            # longer than the interval, the job would do nothing else.
             interval_ms = max(_OFTEN_MS, checkpointing.interval_ms or 0)
             checkpointing = replace(checkpointing, timeout_ms=_LONG_MS, interval_ms=interval_ms)
         yield JobPlan(
@@ -115,7 +115,7 @@ def _fault(chance: Random, kind: FaultKind) -> Fault:
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
-    """Draw the checkpoint settings of a job. A job that follows another job has its `mode`."""
+    """Draw the checkpoint settings of a job. If it follows another job, `mode` is that job's mode."""
     is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(
@@ -135,7 +135,6 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
 
 
 def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> CheckpointingSettings:
-    """Draw the time of the first checkpoint, the tolerated failures by cause, and the concurrent deletions."""
     reasons = (CheckpointFailureReason.CHECKPOINT_EXPIRED, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
     tolerable = tuple(TolerableFailures(reason=reason, number=chance.choice((0, 2, 1_000))) for reason in reasons)
     return replace(
@@ -148,6 +147,5 @@ def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> 
 
 
 def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
-    """Draw the restart strategy of a job: mostly without a limit."""
     attempts = chance.choice((None, None, None, None, 0, 2))
     return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))

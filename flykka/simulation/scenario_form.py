@@ -1,6 +1,6 @@
 """Converts a scenario to plain data, for traces, and to Python, for generated tests.
 
-Both are derived from the dataclasses, and omit fields with default values. Plain data contains class names; only
+Both are derived from the dataclasses, and omit fields with default values. Plain data contains class names. Only
 classes of scenarios are instantiated from it.
 """
 
@@ -73,11 +73,11 @@ _CLASSES: dict[str, type[Any]] = {
 _LINE = 120
 _INDENT = "    "
 _LOOKED_THROUGH = 1_000
-"""The number of first turns in which the client receives the scenario."""
+"""The number of first turns among which the client receives the scenario."""
 
 
 class ScenarioError(ValueError):
-    """Raised if a text is not a scenario that this version can read."""
+    """A text is not a scenario that this version can read."""
 
 
 def to_json(what: Scenario) -> str:
@@ -85,7 +85,6 @@ def to_json(what: Scenario) -> str:
 
 
 def from_json(text: str) -> Scenario:
-    """Parse a scenario. Raises `ScenarioError` if the text is invalid."""
     try:
         value = _value_of(json.loads(text))
     except (ValueError, TypeError, KeyError, LookupError) as misfit:
@@ -173,7 +172,6 @@ class PythonSource:
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """Write a call in one line if it fits, otherwise with one line per argument."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:
@@ -192,7 +190,6 @@ class PythonSource:
 
 
 def _item_hint(hint: object) -> object:
-    """Return the declared type of a tuple's items, or of a mapping's values."""
     if get_origin(hint) in (Union, UnionType):
         return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]

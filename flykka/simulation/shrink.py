@@ -43,20 +43,19 @@ _SIMPLE_CHECKPOINTING = (
     "tolerable_by_reason",
     "max_concurrent_deletions",
 )
-"""Settings of checkpoints that can be reset one by one."""
 
 Run = Callable[[Scenario], tuple[Violation, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """A reduced failing scenario. `violation` is its violation, `runs` the number of runs that the search needed."""
+    """A reduced failing scenario with its `violation`. `runs` is the number of runs that the search needed."""
 
     scenario: Scenario
     violation: Violation
     runs: int
     is_smallest: bool
-    """True if nothing more could be removed; False if the limit of runs was reached."""
+    """True if nothing more could be removed. False if the limit of runs was reached."""
 
 
 def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
@@ -78,9 +77,9 @@ def shrink(
     violations_of: Run = violations_of,
     on_progress: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
 ) -> Shrunk | None:
-    """Return the smallest scenario that violates the same rule; None if `scenario` violates no rule.
+    """Return the smallest scenario that violates the same rule, or None if `scenario` violates no rule.
 
-    After this many `runs`, or a Ctrl-C, the smallest scenario so far is returned. Before each run `on_progress` is
+    After this many `runs`, or a Ctrl-C, the smallest scenario found is returned. Before each run `on_progress` is
     called with that scenario and the number of runs.
     """
     violations = violations_of(scenario)
@@ -105,7 +104,6 @@ class _Search:
         self._on_progress = on_progress
 
     def search(self) -> Shrunk:
-        """Remove parts until no part can be removed any more."""
         is_done = False
         try:
             while not is_done and self._has_runs:
@@ -125,14 +123,16 @@ class _Search:
         return self._runs < self._limit
 
     def _exhaust(self, step: Callable[[Scenario], Iterator[Scenario]]) -> bool:
-        """Repeat a step as long as it reduces the scenario; return True if it has done so at all."""
+        """Repeat a step as long as it reduces the scenario. Returns whether it has reduced it."""
         has_helped = False
         while self._has_runs and any(self._fails(smaller) for smaller in step(self._scenario)):
             has_helped = True
         return has_helped
 
     def _fails(self, smaller: Scenario) -> bool:
-        """Return True, and use the smaller scenario from now on, if it violates the same rule with some seed."""
+        """Return whether the smaller scenario violates the same rule with some seed. If so, the search continues with
+        it.
+        """
         for seed in dict.fromkeys((self._scenario.seed, *range(_SEEDS - 1))):
             if not self._has_runs:
                 return False
@@ -262,7 +262,7 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
 
 
 def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
-    """Update the number of left inputs of joins; `count` returns how many edges replace an edge."""
+    """Update the number of left inputs of joins. `count` returns how many edges replace an edge."""
     behaviours = dict(topology.program.behaviours)
     for vertex in topology.vertices:
         uid = vertex.operators[0].ref.uid
@@ -286,7 +286,7 @@ def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
 
 
 def _trimmed(topology: Topology, removed: set[JobVertexId]) -> Topology | None:
-    """Remove these vertices, and those that then have no inputs or no readers; return None if no vertex remains."""
+    """Remove these vertices, and those that then have no inputs or no readers. Returns None if no vertex remains."""
     vertices = topology.vertices
     while True:
         vertices = tuple(
@@ -312,7 +312,6 @@ def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId,
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
-    """Remove unread outputs, and renumber the others."""
     numbers: dict[tuple[JobVertexId, int], int] = {}
     for vertex in vertices:
         read_outputs = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]
@@ -339,7 +338,7 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
-    """Remove the operator at index `place`, whose readers then read its input."""
+    """Remove the operator at index `place`. Its readers then read its input."""
     removed = vertex.operators[place]
     before = removed.input_operator
     assert before is not None, "the first operator of a chain cannot be removed"

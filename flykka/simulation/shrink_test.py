@@ -15,12 +15,10 @@ _BEGIN = len("SCENARIO = ")
 
 
 def file_name(origin: Scenario, shrunk: Shrunk) -> str:
-    """Name the test file after the violated rule and the seed."""
     return f"test_{_slug(shrunk)}_seed_{origin.seed}.py"
 
 
 def test_source(origin: Scenario, shrunk: Shrunk) -> str:
-    """Return a complete formatted test module for the reduced scenario of `origin`."""
     python = PythonSource()
     scenario = python.expression(shrunk.scenario, room=_LINE - _BEGIN)
     imports = {*python.imports, ("flykka.simulation.simulation", "run")}
@@ -47,7 +45,6 @@ def test_source(origin: Scenario, shrunk: Shrunk) -> str:
 
 
 def write_test(folder: Path, origin: Scenario, shrunk: Shrunk) -> Path:
-    """Write the test into a folder, which is created if necessary. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name(origin, shrunk)
     path.write_text(test_source(origin, shrunk), encoding="utf-8")
@@ -59,7 +56,6 @@ def _slug(shrunk: Shrunk) -> str:
 
 
 def _import_lines(imports: set[tuple[str, str]]) -> list[str]:
-    """Return the sorted import lines, one per module; a long line is broken into one line per name."""
     lines: list[str] = []
     for module in sorted({module for module, _ in imports}):
         names = sorted(name for imported, name in imports if imported == module)

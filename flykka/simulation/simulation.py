@@ -80,7 +80,7 @@ def simulate(seed: int, settings: SimulationSettings | None = None) -> Simulatio
 
 
 def run(scenario: Scenario, settings: SimulationSettings | None = None) -> SimulationOutcome:
-    """Run a scenario; settings that only affect the draw are ignored."""
+    """Run a scenario. Settings that only affect the draw are ignored."""
     name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
         environment = Environment(name, storage, scenario.topology.program, scenario.stage_ms, scenario.local_recovery)
@@ -109,7 +109,6 @@ class _Simulation:
         self._system = SimulatedSystem(scenario.seed, environment.name, self._recorder)
 
     def run(self) -> SimulationOutcome:
-        """Run the jobs from the first submission to the end of the last one."""
         with self._system:
             self._system.event_stream.subscribe(self._on_failure, ActorFailed)
             self._system.event_stream.subscribe(self._on_unhandled, UnhandledMessage)
@@ -182,7 +181,7 @@ class _Simulation:
         return job
 
     def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
-        """Run until the job has ended; return False if it does not end."""
+        """Run until the job has ended. Returns False if it does not end."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
         while job_id not in self._received.results:
@@ -191,10 +190,10 @@ class _Simulation:
             if (why := self._pass_time()) is not None:
                 self._violated("progress", f"{job_id} has not ended {why}")
                 return False
-        # Let messages arrive that are in transit when the job ends.
+        # Messages that are in transit when the job ends can still arrive.
         self._system.advance(1)
         while self._system.schedule.is_paused(self._read_models_path):
-            # The client knows the end of the job, but the read model is updated by an actor that may be paused.
+            # The client knows that the job has ended, but the actor that updates the read model may be paused.
             self._system.advance(_STEP_MS)
         result = self._received.results[job_id]
         self._check_read_model(job_id, result)
@@ -210,7 +209,7 @@ class _Simulation:
         return True
 
     def _pass_time(self) -> str | None:
-        """Advance time; if no more progress is to be expected, return the reason."""
+        """Advance time. If no more progress is to be expected, return the reason."""
         settings, now = self._settings, self._system.clock.now_ms
         if now() > self._faults.last_ms + settings.patience_ms:
             return f"{settings.patience_ms // 1_000} s after the last fault"
@@ -241,14 +240,13 @@ class _Simulation:
             paths.update(self._environment.path(handle.path) for handle in exclusive_state(message.state))
 
     def _judge(self, job: _SimulatedJob, result: JobResultFailure) -> None:
-        """Report a job that has failed although no fault allows a failure."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
             return
         cause = f"{result.cause.type_name}: {result.cause.message}"
         self._violated("result", f"{job.graph.job_id} is {job.status}, although it restarts without limit: {cause}")
 
     def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
-        """Check that the read model has the same result; a refused job may have no read model."""
+        """Check that the read model has the same result. A refused job may have no read model."""
         status = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
         model = self._read_models.jobs.get(job_id)
         if model is None:
@@ -306,7 +304,6 @@ class _Simulation:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
-        """Return True if a checkpoint of the job was aborted after the last completed one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
         last_failed, last_completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
@@ -401,8 +398,6 @@ class DigestRecorder(ForwardingRecorder):
 
 @dataclass(slots=True)
 class ReceivedMessages:
-    """The accepted jobs, results of jobs and paths of savepoints that the client has received."""
-
     accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
@@ -410,13 +405,12 @@ class ReceivedMessages:
 
 @trace_tag("actor.simulation_client")
 class SimulationClient(Actor):
-    """Submits jobs and listens to them; when a JobManager dies, registers with the next one, as real clients do."""
+    """Submits jobs and listens to them. When a JobManager dies, it registers with the next one, as real clients do."""
 
     def __init__(self, received: ReceivedMessages, job_manager: Ref) -> None:
         self._heard = received
         self._job_manager = job_manager
         self._submitted: SubmitJob | None = None
-        """The submission of the run's current job."""
 
     def pre_start(self) -> None:
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)

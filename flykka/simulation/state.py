@@ -47,14 +47,12 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         return BatchId(f"{self.attempt}/{self.name}segment-{next(self._numbers)}")
 
     @abstractmethod
-    def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]:
-        """Return the rows of segments within their bounds."""
+    def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]: ...
 
     def merge(self, rows: tuple[Stored, ...], *, are_oldest: bool) -> tuple[Stored, ...]:
         return rows
 
     def load(self, part: StatePart) -> tuple[Stored, ...]:
-        """Return the rows of files. Raises `FileNotFoundError`."""
         loaded: list[Stored] = []
         for handle, key_groups in part.handles:
             rows: tuple[Stored, ...] = self._environment.storage.read(self._environment.path(handle.path))
@@ -83,15 +81,12 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge immediately."""
         work()
 
     def check(self) -> None: ...
 
 
 class SimulatedWindowState(SimulatedStateBackend[Row]):
-    """The rows that windows retain."""
-
     def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
         super().__init__(descriptor, environment)
         self._behaviour = behaviour
@@ -128,7 +123,6 @@ class SimulatedPanes:
         self._environment = environment
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """Return the rows to retain for their windows, and the results for rows that are too late."""
         rows, behaviour = element.rows, self._behaviour
         assert rows == within(rows, self._backend.owned, self._backend.max_parallelism), (
             "rows have reached the wrong subtask"

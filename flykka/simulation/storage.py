@@ -1,7 +1,7 @@
 """The storage of a simulation, as a file system of fsspec, so that the actors' real code writes to it.
 
 `simulated://<name>/...` is a separate storage, which exists while it is mounted. The content of a file is bytes or
-rows. Every operation can be made to fail.
+rows. Every operation can be made to fail with `OSError`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ File = bytes | Rows | KeyStates
 
 
 class Operation(StrEnum):
-    """A storage operation that can be made to fail."""
-
     WRITE = "writing"
     FINALISE = "finalising"
     DELETE = "discarding"
@@ -46,12 +44,10 @@ class SimulatedStorage:
         """Paths whose deletion was requested, whether it succeeded or not."""
 
     def write(self, path: str, content: File) -> None:
-        """Write a file atomically. Raises `OSError`."""
         self._may_fail(Operation.WRITE, path)
         self.files[path] = content
 
     def look(self, path: str) -> None:
-        """Raise `OSError` if reading is made to fail."""
         self._may_fail(Operation.LOOK, path)
 
     def read(self, path: str) -> tuple[Any, ...]:
@@ -62,11 +58,9 @@ class SimulatedStorage:
         return content
 
     def read_rows(self, path: str) -> Rows:
-        """Return the rows of a file. Raises `FileNotFoundError`."""
         return self.read(path)
 
     def rename(self, path: str, target: str) -> None:
-        """Rename a file. Raises `OSError`."""
         self._may_fail(Operation.FINALISE, path)
         if path not in self.files:
             raise FileNotFoundError(path)
@@ -82,7 +76,6 @@ class SimulatedStorage:
             del self.files[each]
 
     def below(self, path: str) -> list[str]:
-        """Return the files at a path and below, sorted by name."""
         return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
 
     def size(self, path: str) -> int:
@@ -99,7 +92,6 @@ _MOUNTED: dict[str, SimulatedStorage] = {}
 
 @contextmanager
 def mounted(name: str) -> Iterator[SimulatedStorage]:
-    """Mount a storage at `simulated://<name>/` for the duration of the block."""
     fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)
     if name in _MOUNTED:
         raise RuntimeError(f"this process already runs a simulation called {name!r}")
@@ -111,7 +103,7 @@ def mounted(name: str) -> Iterator[SimulatedStorage]:
 
 
 class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types.
-    """The fsspec file system for mounted storages. A folder exists if there are files below it."""
+    """A folder exists if there are files below it."""
 
     protocol = PROTOCOL
     root_marker = ""
@@ -145,7 +137,6 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return {"name": name, "size": 0, "type": "directory"}
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Describe a path. Raises `FileNotFoundError`."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         return self._entry(self._storage(path), self._strip_protocol(path))
@@ -161,7 +152,6 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
             raise OSError(f"{path} is not empty")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """Return the bytes of a file. Raises `FileNotFoundError`."""
         content = self._storage(path).files.get(self._strip_protocol(path))
         if not isinstance(content, bytes):
             raise FileNotFoundError(path)
@@ -174,13 +164,11 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         self._storage(path1).rename(self._strip_protocol(path1), self._strip_protocol(path2))
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete a file, or a folder with all its files. Raises `FileNotFoundError`."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         self._storage(path).delete(self._strip_protocol(path))
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
-        """Return a file in memory, which is written when it is closed."""
         if mode == "rb":
             return io.BytesIO(self.cat_file(path))
         return _Written(self._storage(path), self._strip_protocol(path))
@@ -200,7 +188,6 @@ class _Written(io.BytesIO):
         self._path = path
 
     def close(self) -> None:
-        """Store the written bytes as the file."""
         if not self.closed:
             data = self.getvalue()
             super().close()

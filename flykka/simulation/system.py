@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 
 
 Arrival = tuple[type[Message], type[Actor]]
-"""A message class and the class of the actor that receives it."""
 
 
 class Direction(StrEnum):
-    """The direction in which messages are blocked."""
-
     IN = "in"
     OUT = "out"
     BOTH = "both"
@@ -49,7 +46,6 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
-    """The messages held back during the partition, each with the function that delivers it."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
         if self.only is not None and kind not in self.only:
@@ -79,14 +75,13 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """End a partition; the messages held back arrive late, but in order."""
+        """End a partition. The messages that were held back arrive late, but in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)
         cut.held.clear()
 
     def copies(self, arrival: Arrival) -> int:
-        """Return how often the next message arrives."""
         for plan, copies, what in (
             (self.lost, 0, "loss"),
             (self.doubled, 2, "duplicate"),
@@ -103,7 +98,7 @@ class Network:
     def holds_back(
         self, entry: TellEntry | Envelope, recipient: str, deliver: Callable[[TellEntry | Envelope], None]
     ) -> bool:
-        """Return True if the recipient or sender is partitioned; the entry is held until the partition ends."""
+        """Return whether the recipient or sender is partitioned. If so, the entry is held until the partition ends."""
         sender = Envelope.wrap(entry).sender
         if sender is None:
             return False
@@ -116,8 +111,6 @@ class Network:
 
 
 class Arrivals:
-    """A mailbox queue that receives its messages through the network."""
-
     __slots__ = ("_network", "_path", "_queue", "_recipient", "deliver", "extendleft", "popleft")
 
     def __init__(self, network: Network, recipient: type[Actor], path: str, queue: MessageQueue | None) -> None:
@@ -128,10 +121,8 @@ class Arrivals:
         self.popleft: Callable[[], TellEntry | Envelope] = self._queue.popleft
         self.extendleft: Callable[[Iterable[TellEntry | Envelope]], None] = self._queue.extendleft
         self.deliver: Callable[[TellEntry | Envelope], None] = self._queue.append
-        """Enqueues an entry that was held back."""
 
     def append(self, entry: TellEntry | Envelope, /) -> None:
-        """Enqueue an entry, subject to the faults of the network."""
         network = self._network
         if not (network.lost or network.doubled or network.silenced or network.cuts):
             # `is_perfect` is inlined, because every message passes here.
@@ -150,22 +141,20 @@ _STEPS_AT_ONE_MOMENT = 50_000
 
 
 class PausingDispatcher(SeededDispatcher):
-    """A seeded dispatcher that can pause actors, whose messages are then delayed."""
+    """A seeded dispatcher that can pause actors. Their messages are then delayed."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         super().__init__(seed, clock)
         self._paused: dict[str, list[Runnable]] = {}
         self.steps = 0
-        """The number of draws so far."""
 
     def pause(self, path: str, ms: int) -> None:
-        """Pause the actor at `path`, or the next actor there, for `ms` milliseconds."""
+        """Pause the actor at `path`, or the next actor at this path, for `ms` milliseconds."""
         if path not in self._paused:
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
 
     def is_paused(self, path: str) -> bool:
-        """True while the actor at `path` is paused."""
         return path in self._paused
 
     def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
@@ -199,7 +188,6 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Create the mailbox of a new cell at `path`, which receives its messages through the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)
@@ -207,9 +195,8 @@ class SimulatedSystem(ActorSystem):
         return mailbox
 
     def advance(self, ms: int) -> None:
-        """Advance virtual time, and run everything that is due."""
         self.schedule.advance(ms)
 
     def jump(self, ms: int) -> None:
-        """Move the clock forward at once: all due timers fire at the same instant, too late."""
+        """Move the clock forward at once, so that all due timers fire at the same instant, too late."""
         self.manual_clock.move_to(self.manual_clock.now_ms() + ms)

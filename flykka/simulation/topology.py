@@ -1,7 +1,7 @@
 """The randomly drawn jobs of a simulation: one to three sources, forks and unions, windows, functions, and sinks.
 
 A function has one or two inputs, and there are one to three sinks. A vertex is a chain of one to three operators. The
-`Program` contains their behaviour; the job graph only contains names, like every job graph.
+`Program` contains their behaviour. The job graph only contains names, like every job graph.
 """
 
 from __future__ import annotations
@@ -61,14 +61,12 @@ _FUNCTION_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The vertices of a job, the behaviour of its operators, and the expected output of each sink."""
-
     vertices: tuple[JobVertex, ...]
     program: Program
 
     @property
     def parallelism(self) -> int:
-        """The largest parallelism of a vertex, which is the number of slots needed."""
+        """The number of slots needed: the largest parallelism of a vertex."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def rescaled(self, parallelism: Callable[[int], int]) -> Topology:
@@ -88,7 +86,6 @@ class Topology:
         )
 
     def as_batch(self) -> Topology:
-        """Return the job with only blocking exchanges, and with each sink in its own vertex."""
         vertices: list[JobVertex] = []
         for vertex in self.vertices:
             inputs = tuple(replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in vertex.inputs)
@@ -119,7 +116,7 @@ class Topology:
 
 
 def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
-    """Return a vertex with outputs, and its sinks as separate vertices that read additional outputs."""
+    """Return the vertex with outputs for its sinks, which become separate vertices."""
     sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
     outputs, separate = list(vertex.outputs), list[JobVertex]()
     for sink in sinks:
@@ -146,7 +143,6 @@ def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
 
 
 def operator_of(uid: str, kind: OperatorKind, input_operator: int | None = None) -> Operator:
-    """Return an operator whose names are all `uid`."""
     ref = OperatorRef(uid=uid, fingerprint="")
     return Operator(operator_id=OperatorId(uid), ref=ref, name=uid, kind=kind, input_operator=input_operator)
 
@@ -178,7 +174,6 @@ def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
 
 
 def with_functions(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some windows replaced by functions with timers."""
     behaviours = dict(topology.program.behaviours)
     vertices: list[JobVertex] = []
     for vertex in topology.vertices:
@@ -204,7 +199,6 @@ class _Drawing:
         self._behaviours: dict[str, Behaviour] = {}
         self._vertices: list[JobVertex] = []
         self._open: list[tuple[JobVertexId, int]] = []
-        """Outputs that have no reader yet."""
 
     def draw(self) -> Topology:
         chance = self._chance
@@ -231,7 +225,7 @@ class _Drawing:
         return outputs
 
     def _may_fire_late(self) -> bool:
-        """Return True if windows may fire with checkpoints: the job must have exactly one window."""
+        """Return whether windows may fire with checkpoints: the job must have exactly one window."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 

@@ -21,17 +21,14 @@ from flykka.simulation.topology import KINDS, Topology, operator_of
 from flykka.spark_bridge.operators.join import Side
 
 _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
-"""The fractions of joins, of two-input functions among other vertices, and of regular joins among joins."""
 _LOWER_MS, _UPPER_MS = (-300, -40, -5, 0, 5), (0, 5, 40, 300)
 _OUTER: tuple[tuple[Side, ...], ...] = ((), (), (Side.LEFT,), (Side.RIGHT,), (Side.LEFT, Side.RIGHT))
 _ALIGNED_SHARE = 0.3
 _MAX_ROWS = 1_000
-"""The maximum number of expected rows for all sinks together."""
 _KEYED_KINDS = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
 
 
 def with_joins(topology: Topology, chance: Random) -> Topology:
-    """Return the job with joins in some vertices that read several outputs."""
     for place, vertex in enumerate(topology.vertices):
         if len(vertex.inputs) > 1 and chance.random() < _JOIN_SHARE:
             joined = _settled(_joining(topology, place, _join(len(vertex.inputs), chance)))
@@ -41,7 +38,6 @@ def with_joins(topology: Topology, chance: Random) -> Topology:
 
 
 def with_alignment(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some sources that wait for each other in event time."""
     if chance.random() >= _ALIGNED_SHARE:
         return topology
     drift_ms, interval_ms = chance.choice((0, 5, 40, 300)), chance.choice((10, 100, 1_000))
@@ -54,7 +50,7 @@ def with_alignment(topology: Topology, chance: Random) -> Topology:
 
 
 def joins_by_time(topology: Topology) -> bool:
-    """Return True if rows may miss their match when event time advances without them, or ends before the job does."""
+    """Return whether rows may miss their match because event time advances without them, or ends before the job."""
     return any(isinstance(each, Join) and each.bounds is not None for each in topology.program.behaviours.values())
 
 
@@ -99,12 +95,11 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
 
 
 def _shifted(place: int | None) -> int:
-    """Return the index of an operator's input after another operator was added at the head of the chain."""
     return 0 if place is None else place + 1
 
 
 def _settled(topology: Topology) -> Topology:
-    """Return the job with settings for which time-bounded joins miss no rows.
+    """Change the settings of the job so that time-bounded joins miss no rows.
 
     Every source then affects event time, and no window waits for a checkpoint.
     """
@@ -118,7 +113,6 @@ def _settled(topology: Topology) -> Topology:
 
 
 def with_two_inputs(topology: Topology, chance: Random) -> Topology:
-    """Return the job with some functions that distinguish their first input from the others."""
     behaviours = dict(topology.program.behaviours)
     vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
     for vertex in topology.vertices:
@@ -132,7 +126,7 @@ def with_two_inputs(topology: Topology, chance: Random) -> Topology:
 
 
 def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
-    """Return the vertex with a tag on the rows of an output, which one edge reads."""
+    """Return the vertex with a tag on the rows of an output. One edge reads this output."""
     uid = f"{vertex.vertex_id}-tag-{output}"
     behaviours[uid] = Tag(number=number)
     reads = [each.operator_id for each in vertex.operators].index(vertex.outputs[output])

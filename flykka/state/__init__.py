@@ -21,11 +21,11 @@ __all__ = ["read", "verify", "write"]
 def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
     """Compare every file of the savepoint or completed checkpoint at `path` with its digest, without Spark.
 
-    The `damages` of the result name each file that is missing, damaged, truncated or unexpected; they are empty if all
+    The `damages` of the result name each file that is missing, damaged, truncated or unexpected. They are empty if all
     files are undamaged. Files staged by sinks are included, unless they have been published since.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointNotFoundError: there is no checkpoint at this path. The error describes its contents.
         CheckpointError: the metadata cannot be read.
     """
     from flykka.client.checkpoints import read_checkpoint, verify_checkpoint
@@ -41,9 +41,9 @@ def read(path: str | PathLike[str], uid: str) -> SavedState:
     new one.
 
     Raises:
-        CheckpointNotFoundError: there is no checkpoint at this path; the error describes its contents.
+        CheckpointNotFoundError: there is no checkpoint at this path. The error describes its contents.
         CheckpointError: the checkpoint cannot be read, or its state is missing or damaged.
-        SavedStateError: there is no operator with this uid and keyed state; the error names those that exist.
+        SavedStateError: there is no operator with this uid and keyed state. The error names those that exist.
     """
     from flykka.client.saved_state import read_state
 
@@ -58,10 +58,10 @@ def write(
     timers: Mapping[str, DataFrame] | None = None,
     existing: str | PathLike[str] | None = None,
 ) -> str:
-    """Write a savepoint at `path` from which the program of an environment can start, and return its path.
+    """Write a savepoint at `path` from which the program of an environment can start. Returns its path.
 
     `path` must not exist. `states` are the state rows of operators by uid, in the format of `read(...).table()`, or
-    `read(...).panes()` for windows; a state without a column is null. `timers` are those of functions, in the format of
+    `read(...).panes()` for windows. A state without a column is null. `timers` are those of functions, in the format of
     `timers()`; operators without an entry keep their timers in `existing`. All other operators, including sources and
     sinks, get their state from the savepoint `existing`, which does not change. Without `existing` they have no state,
     and sources start at the beginning of their input. The program must be defined in the environment, and may be

@@ -42,16 +42,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRows:
-    """The state rows and timers of an operator."""
-
     rows: DataFrame
     timers: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An operator of the program, with its vertex, code and state schema."""
-
     vertex: JobVertex
     operator: Operator
     code: OperatorCode
@@ -72,7 +68,7 @@ class SavepointWriter:
         }
 
     def write(self, path: str, states: Mapping[str, StateRows], existing: str | None) -> str:
-        """Write the savepoint and return its path; after an error nothing is written. See `flykka.state.write`."""
+        """Write the savepoint and return its path. If this fails, nothing is written. See `flykka.state.write`."""
         places = {uid: self._place(uid) for uid in states}
         before = None if existing is None else self._existing(existing)
         folder = _create_folder(path)
@@ -188,7 +184,7 @@ def _create_folder(path: str) -> str:
 
 
 def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> CompletedCheckpoint:
-    """Remove the keyed state of these operators; their operator state is kept."""
+    """Remove the keyed state of these operators. Their operator state is kept."""
 
     def kept(state: OperatorSubtaskState) -> OperatorSubtaskState:
         if state.operator_id not in replaced or state.key_groups is None:
@@ -199,7 +195,6 @@ def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> Compl
 
 
 def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
-    """Copy the savepoint with its files into another folder."""
     from flykka.spark_bridge.session.session import spark_session
 
     session = spark_session()
@@ -236,7 +231,9 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
 
 
 def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:
-    """Return the number of key groups: that of the savepoint, if it contains state of an operator in the vertex."""
+    """Return the number of key groups. The savepoint's number comes first if it contains state of an operator in the
+    vertex.
+    """
     if before is not None:
         ids = {operator.operator_id for operator in vertex.operators}
         for each in before.operators:
@@ -255,7 +252,7 @@ def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFra
 
 
 def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
-    """Return the starts of the last window that has ended, and of the last one that has fired, in `before`.
+    """Return the starts of the last window that has ended, and of the last window that has fired, in `before`.
 
     Raises:
         SavedStateError: subtasks have fired different overlapping windows, so panes cannot be assigned to both.

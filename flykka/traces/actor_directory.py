@@ -1,4 +1,4 @@
-"""The actors in a cluster's trace: the kind of each actor, and the attempt that a task runs."""
+"""The actors in a cluster's trace: the type of each actor, and the attempt that a task runs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,15 @@ class Facts:
             self.tag = self.name = str(source.get(TAG_KEY, "?"))
 
     def get(self, field: str) -> Any:
-        """Return a field, or None if there is no such field."""
         return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
 
     def part(self, field: str) -> Facts | None:
-        """Return a field that is itself a value, or None."""
         value = self.get(field)
         return Facts(value) if isinstance(value, Value | Mapping) else None
 
 
 def facts_of(message: Value | Undecoded | None) -> Facts | None:
-    """Return the facts of a message, without the envelope of its leader session; None if it is unreadable."""
+    """Return the facts of a message without the envelope of its leader session, or None if it is unreadable."""
     match message:
         case LeaderSessionMessage(message=content):
             return Facts(content)
@@ -65,8 +63,6 @@ _ATTEMPT_PARTS = 3
 
 
 class ActorKind(StrEnum):
-    """Kinds of actors, derived from their paths."""
-
     JOB_MANAGER = "JobManager"
     JOB_MASTER = "JobMaster"
     COORDINATOR = "CheckpointCoordinator"
@@ -76,7 +72,6 @@ class ActorKind(StrEnum):
 
 
 _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
-"""The kinds that have one actor per job."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -144,7 +139,6 @@ class ActorDirectory:
         return self.attempts[attempt].name if attempt in self.attempts else attempt
 
     def job_at(self, path: str) -> str | None:
-        """Return the job that an actor works for, if the trace contains it."""
         attempt = self.attempt_at(path)
         if attempt is not None:
             return job_of(attempt.attempt)

@@ -58,7 +58,7 @@ _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
 
 
 def attempt_story(trace: TraceReader, attempt: str) -> Story:
-    """Return the story of the attempt whose id, path or name contains this text; a complete id is always unambiguous.
+    """Return the story of the attempt whose id, path or name contains this text. A complete id is always unambiguous.
 
     Raises:
         TraceSelectionError: there is no such attempt in the trace, or several.
@@ -70,7 +70,7 @@ def attempt_story(trace: TraceReader, attempt: str) -> Story:
         if owner is None or not _fits(owner, attempt):
             continue
         part = parts.setdefault(owner.attempt, StoryPart())
-        # If a text matches many attempts, only some are named in the error; the steps of the others are not stored.
+        # If a text matches many attempts, the error names only some. The steps of the others are not stored.
         if len(parts) <= NAMED or owner.attempt == attempt:
             _add_step(part, record, actors)
     fitting = [attempt] if attempt in parts else list(parts)

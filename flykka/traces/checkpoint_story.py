@@ -88,7 +88,7 @@ _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 
 def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None) -> Story:
-    """Return the story of a checkpoint; `job`, an id prefix, is needed if several jobs have a checkpoint with this id.
+    """Return the story of a checkpoint. `job`, an id prefix, is needed if several jobs have a checkpoint with this id.
 
     Raises:
         TraceSelectionError: there is no such checkpoint in the trace, or several jobs have one.
@@ -119,7 +119,6 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Return True if a record concerns the checkpoint with this id, of any job."""
     return _Narrator(checkpoint).fact_in(record) is not None
 
 
@@ -134,14 +133,14 @@ def _nothing(trace: TraceReader, checkpoint: int, job: str | None, narrator: _Na
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """The part of a record that concerns the checkpoint; `sent` is True for a message that the turn sent."""
+    """The part of a record that concerns the checkpoint. `sent` is True for a message that the turn sent."""
 
     facts: Facts
     sent: bool = False
 
 
 class _Narrator:
-    """Turns records into steps, by job; `unclear` are steps of tasks whose deployment the trace does not contain."""
+    """Turns records into steps, by job. `unclear` are steps of tasks whose deployment the trace does not contain."""
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
@@ -167,7 +166,6 @@ class _Narrator:
                     self.outcomes[job] = outcome
 
     def fact_in(self, record: Record) -> _Fact | None:
-        """Return the part of a record that concerns the checkpoint."""
         if isinstance(record, Killed | Spawned):
             return None
         facts = facts_of(record.message)
@@ -243,7 +241,7 @@ def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
 
 
 def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
-    """Return phase and text for a message to an actor of this kind, and whether it is only a hop."""
+    """Return phase and text for a message to an actor of this type, and whether it is only a hop."""
     if facts.tag not in STEPS:
         return AFTERWARDS if facts.tag == _RESTORED else END, f"receives {facts.name}", True
     at, phase, text = STEPS[facts.tag]
@@ -277,7 +275,6 @@ def detail_of(facts: Facts) -> str:
 
 
 def outcome_of(facts: Facts) -> str | None:
-    """Return the result of the checkpoint, if the message reports it."""
     match facts.tag:
         case "job.checkpoint_completed":
             return f"COMPLETED in {format_ms(facts.get('duration_ms'))}, {_size(facts)}"

@@ -26,9 +26,9 @@ from flykka.views.text.turns import ids_cut_short
 class View:
     """Selects the part of a trace to draw.
 
-    `actors` are path patterns: only messages to or from matching actors are drawn; without patterns, all messages.
-    `collapse` are names of `KINDS` or patterns of message types. With `checkpoint` only records that concern it are
-    drawn.
+    `actors` are path patterns: only messages to or from matching actors are drawn. Without patterns, all messages are
+    drawn. `collapse` are names of `KINDS` or patterns of message types. With `checkpoint` only records that concern it
+    are drawn.
     """
 
     actors: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """The line of a record. Without a `sender` the message came from outside, a timer or an unknown actor."""
+    """The line of a record. Without a `sender` the message came from outside, from a timer or from an unknown actor."""
 
     record: Record
     sender: str | None
@@ -59,8 +59,6 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collapsed:
-    """A sequence of records that are not drawn one by one."""
-
     first: int
     last: int
     now_ms: int
@@ -90,7 +88,6 @@ class Diagram:
 
 
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
-    """Yield the lines for the selected records, in start order."""
     patterns = patterns_of(view.collapse)
     run: _CollapsedRecords | None = None
     for record in records:
@@ -141,7 +138,7 @@ def _sender(record: Record) -> Ref | None:
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return the shortest unique suffix of each path; long ids are shortened, unless that makes them ambiguous."""
+    """Return the shortest unique suffix of each path. Long ids are shortened, unless that makes them ambiguous."""
     all_paths = list(paths)
     cut = {path: ids_cut_short(path) for path in all_paths}
     if len(set(cut.values())) < len(all_paths):
@@ -158,8 +155,6 @@ def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
 
 
 class _CollapsedRecords:
-    """Counts any number of collapsed records, without storing them."""
-
     def __init__(self, first: Record) -> None:
         self._first = first
         self._last = first.sequence
@@ -182,9 +177,8 @@ class _CollapsedRecords:
 
 
 MERMAID_LINES = 300
-"""The maximum number of lines for Mermaid renderers."""
 HTML_LINES = 50_000
-"""The maximum number of lines of a page, which then has about 20 MB and can still be displayed."""
+"""The maximum number of lines of a page. Such a page has about 20 MB and can still be displayed."""
 
 
 def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
@@ -223,5 +217,4 @@ def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
 
 
 def stream_lines(trace: TraceReader, view: View) -> Iterator[Line]:
-    """Yield the lines of any number of turns one by one."""
     return lines_of(exactly_in_order(trace), view)

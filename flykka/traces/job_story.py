@@ -34,7 +34,7 @@ _CHECKPOINTS: Final = "checkpoints"
 
 
 def job_story(trace: TraceReader, job: str = "") -> Story:
-    """Return the story of the job whose id begins with this text; without a text, of the only job.
+    """Return the story of the job whose id begins with this text. Without a text, return the story of the only job.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
@@ -88,7 +88,7 @@ def _detail(facts: Facts) -> str:
 
 
 def _announced(turn: Turn) -> Iterator[Facts]:
-    """Yield a JobMaster's notifications to its listeners in a turn, each once."""
+    """Yield a JobMaster's notifications to its listeners, each once."""
     messages: list[object] = []
     for effect in turn.effects:
         if not isinstance(effect, Send) or effect.message in messages:

@@ -9,7 +9,6 @@ from flykka.views.text.formats import format_bytes
 
 
 def origin(trace: TraceReader) -> str:
-    """Describe the recorded system, and how much of it was recorded."""
     ring = trace.header.ring
     if ring is None:
         return f"recording of actor system {trace.header.system!r}"
@@ -18,12 +17,10 @@ def origin(trace: TraceReader) -> str:
 
 
 def cut_off(damage: Damage) -> str:
-    """Describe where a damaged trace ends."""
     return f"the trace ends at byte {damage.offset:,}: {damage.reason}; all turns before are shown"
 
 
 def beforehand(trace: TraceReader) -> Iterator[str]:
-    """Yield facts from the header of a trace."""
     header = trace.header
     if header.ring is not None:
         yield origin(trace)
@@ -43,5 +40,4 @@ def shortcomings(trace: TraceReader) -> Iterator[str]:
 
 
 def begin_of(trace: TraceReader) -> int:
-    """Return the beginning of the trace, in milliseconds since the epoch."""
     return next((record.now_ms for record in trace.records()), 0)

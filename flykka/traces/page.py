@@ -1,4 +1,4 @@
-"""A sequence diagram as a self-contained HTML page: no network; light or dark by the reader's settings.
+"""A sequence diagram as a self-contained HTML page: no network, and light or dark by the reader's settings.
 
 The page contains the turns as data, and a script draws only the visible turns, so that long traces are displayed fast.
 """
@@ -30,7 +30,6 @@ _TEXT_LENGTH = 1_000
 
 
 def diagram_page(diagram: Diagram, name: str) -> str:
-    """Return the complete page; `name` is the name of the trace."""
     notes = [element("span", note, class_="note") for note in diagram.notes]
     toolbar = Html(_asset("toolbar.html"))
     count = element("span", class_="count", id="counted")

@@ -1,8 +1,8 @@
 """Converts a trace to Chrome's trace event format, for the Perfetto UI (ui.perfetto.dev) and chrome://tracing.
 
-Each actor is a thread, each turn a slice, and an arrow leads from the turn that sent a message to the one that received
-it. The durations of turns are not recorded: a slice ends when the actor's next one begins, and after a millisecond at
-the latest. Turns in the same millisecond are a microsecond apart, in order.
+Each actor is a thread, each turn a slice, and an arrow leads from the turn that sent a message to the turn that
+received it. Traces do not record how long a turn takes: a slice ends when the actor's next slice begins, and after a
+millisecond at the latest. Turns in the same millisecond are a microsecond apart, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.traces.diagram import Arrow, Collapsed, Line
 _LONGEST_US = 1_000
 _PROCESS = 1
 _CAUSES = 100_000
-"""The number of turns that are remembered; messages sent by earlier turns have no arrow."""
+"""The number of remembered turns. Messages sent by earlier turns have no arrow."""
 
 
 def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
@@ -32,8 +32,6 @@ def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms:
 
 
 class _Timeline:
-    """Assigns threads to actors, microseconds to turns, and arrows to messages."""
-
     def __init__(self, begin_ms: int) -> None:
         self._begin_ms = begin_ms
         self._threads: dict[str, int] = {}
@@ -79,7 +77,7 @@ class _Timeline:
     def _flow(self, number: int, start: tuple[int, int], end: tuple[int, int]) -> Iterator[dict[str, Any]]:
         common = {"pid": _PROCESS, "id": number, "name": "causes", "cat": "cause"}
         yield {**common, "ph": "s", "tid": start[0], "ts": start[1]}
-        # The arrow ends at the slice that encloses this time, not at the next one.
+        # The arrow ends at the slice that encloses this time, not at the next slice.
         yield {**common, "ph": "f", "bp": "e", "tid": end[0], "ts": end[1]}
 
     def _ended(self, thread: int, at: int) -> Iterator[dict[str, Any]]:

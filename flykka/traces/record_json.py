@@ -57,7 +57,6 @@ def record_json(record: Record) -> dict[str, Any]:
 
 
 def plain(item: Any) -> Any:
-    """Convert any part of a record to JSON types."""
     match item:
         case Value():
             members = {field.name: plain(getattr(item, field.name)) for field in fields(item)}  # type: ignore[arg-type]

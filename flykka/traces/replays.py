@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
-"""The maximum number of named actors that are not replayed, for each reason."""
+"""Maximum number of actors to name, per reason why they are not replayed."""
 
 Row = tuple[str, str, str]
-"""A row of the comparison: its label, the recorded value, and the value in the fork."""
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """Yield a line for each reason for which actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
@@ -30,7 +28,6 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 
 def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
-    """Compare the outcomes of the jobs and of the run, in the recording and in the fork."""
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")
@@ -46,7 +43,6 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
 
 
 def _job(job: JobOutcome | None) -> dict[str, str]:
-    """Return facts about a job by label; a dash for missing values."""
     if job is None:
         return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
     return {

@@ -23,7 +23,7 @@ KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Criteria for records; patterns may contain `*` and `?`. Actors are selected by path, with or without `/user/`."""
+    """Criteria for records. Patterns may contain `*` and `?`. Actors are selected by path, with or without `/user/`."""
 
     actor: str | None = None
     type: str | None = None
@@ -33,7 +33,7 @@ class Selection:
     limit: int | None = None
 
     def select(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the matching records. The input must be in start order; reading ends with the last selected turn."""
+        """Yield the matching records. The input must be in start order. Reading ends with the last selected turn."""
         last = self.last
         before = records if last is None else takewhile(lambda record: record.sequence <= last, records)
         return islice(filter(self._wants, before), self.limit)
@@ -48,8 +48,6 @@ class Selection:
 
 
 class CountingIterator:
-    """Forwards records, and counts them."""
-
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = records
         self.count = 0
@@ -61,17 +59,17 @@ class CountingIterator:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """Return True if an actor has this path; `/user/` may be omitted."""
+    """Return whether an actor has this path. `/user/` may be omitted."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
 def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the patterns for names of `KINDS`; any other name is a pattern of a message's class or tag."""
+    """Return the patterns for names of `KINDS`. Any other name is a pattern of a message's class or tag."""
     return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 
 def has_type(record: Record, pattern: str) -> bool:
-    """Return True if the message of a record has this class or this tag."""
+    """Return whether the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

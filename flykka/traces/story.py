@@ -1,7 +1,7 @@
 """A story: the steps of one checkpoint, attempt or job, in chronological order.
 
-A step is one line. Steps of one kind, such as the acknowledgements of a thousand tasks, are collapsed into one line
-with their number, their times, and the last of them.
+A step is one line. Similar steps, such as the acknowledgements of a thousand tasks, are collapsed into one line with
+their number, their times, and the last of them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,17 @@ from flykka.views.html.markup import element
 from flykka.views.text.formats import first_of
 
 _SHORT = 100
-"""The maximum number of characters of details in collapsed steps."""
 _FEW = 3
-"""The maximum number of steps of one kind that are not collapsed."""
 NAMED = 8
 """The maximum number of subjects that an error about an ambiguous selection names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """A step of a story: a turn that concerns its subject. Steps with the same `group` may be collapsed.
+    """A step of a story: a turn that concerns the story's subject. Steps with the same `group` may be collapsed.
 
     A `hop` is a forwarded message, or a message to an actor that only listens. Hops are only shown in complete stories.
-    `detail` distinguishes this step from others of the same kind.
+    `detail` distinguishes this step from similar ones.
     """
 
     turn: int
@@ -58,7 +56,7 @@ class Line:
 
     @property
     def last(self) -> StoryStep:
-        """The latest step, which the other steps have waited for."""
+        """The latest step, for which the other steps have waited."""
         return self.steps[-1]
 
 
@@ -85,7 +83,7 @@ class Story:
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
-        """Return the lines of the story; with `everything`, one line per step, including hops."""
+        """Return the lines of the story. With `everything`, each step is one line, including hops."""
         if everything:
             return [Line(phase=step.phase, steps=(step,), text=_sentence(step)) for step in self.steps]
         steps = [step for step in self.steps if not step.hop]
@@ -144,8 +142,6 @@ class Story:
 
 @dataclass(slots=True)
 class StoryPart:
-    """A story under construction: the steps so far, and the last known outcome."""
-
     outcome: str = "unfinished at the end of the trace"
     steps: list[StoryStep] = field(default_factory=list)
 
@@ -170,7 +166,6 @@ def step_of(
     failed: bool = False,
     hop: bool = False,
 ) -> StoryStep:
-    """Create a step of a story without phases, from a record about an actor."""
     return StoryStep(
         turn=record.sequence,
         now_ms=record.now_ms,
@@ -187,7 +182,6 @@ def step_of(
 def selection_error(
     trace: TraceReader, kind: str, selector: str, fitting: Sequence[str], there: Sequence[str]
 ) -> TraceSelectionError:
-    """Create the error for a text that matches no subject of a trace's stories, or several."""
     names = fitting or there
     first_names = first_of(names, NAMED)
     if not names:
@@ -206,7 +200,7 @@ def _sentence(step: StoryStep) -> str:
 
 
 def _by_phase(steps: Sequence[StoryStep]) -> Iterator[Line]:
-    """Yield the phases in the order of their first steps, with steps of the same kind collapsed in each phase."""
+    """Yield the phases in the order of their first steps. Similar steps are collapsed within each phase."""
     phases: dict[str, dict[str, list[StoryStep]]] = {}
     for step in steps:
         kinds = phases.setdefault(step.phase, {})
@@ -227,7 +221,7 @@ def _collapsed(steps: Sequence[StoryStep]) -> str:
 
 
 def _collapse_kinds(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
-    """Collapse steps of the same kind, but not across a step without a kind, whose position is preserved."""
+    """Collapse similar steps, but not across a step without a group, whose position is preserved."""
     kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
         if step.group is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Trace(TraceReader):
-    """A recorded run. Only the header is kept in memory; every iteration reads the file from its beginning."""
+    """A recorded run. Only the header is kept in memory. Every iteration reads the file from its beginning."""
 
     def at(self, number: int, *, modules: Iterable[str] = ()) -> JobSession:
         """Replay the run up to and including turn `number`: `trace.at(142).state("/user/job-manager")`.
@@ -63,7 +63,7 @@ class Trace(TraceReader):
         last: int | None = None,
         checkpoint: int | None = None,
     ) -> str:
-        """Return a `sequenceDiagram` of at most 300 lines; the arguments are those of `flykka trace diagram`.
+        """Return a `sequenceDiagram` of at most 300 lines. The arguments are those of `flykka trace diagram`.
 
         Raises:
             TraceSelectionError: the selection is empty, or has too many lines.

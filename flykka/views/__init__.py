@@ -1,4 +1,4 @@
 """Views of jobs, plans and traces, as text and as HTML, for notebooks, terminals and pages.
 
-Not here: messages to actors; a view gets the values that it shows.
+Not here: messages to actors. The caller passes the values to show.
 """

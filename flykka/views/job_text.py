@@ -22,7 +22,6 @@ _REPORT_MS = 1_000
 
 
 def job_text(details: JobDetails) -> str:
-    """Format the job as plain text: status, vertices, last checkpoint, last restart and last failure."""
     lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
     lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
     if details.last_completed is not None:
@@ -35,7 +34,6 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """Format the duration of the job, its number of restarts, and the number of files to read."""
     restarts = details.number_of_restarts
     restarts_text = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
@@ -43,9 +41,9 @@ def headline(details: JobDetails) -> str:
 
 
 def rates(details: JobDetails) -> tuple[float | None, ...]:
-    """Return the rows per second that the sources have read in each step, without a step that has just begun.
+    """Return the rows per second that the sources have read in each step. A step that has just begun is left out.
 
-    Tasks report once a second, so the rate of a step that has just begun would be too low.
+    Tasks report once a second, so the rate of such a step would be too low.
     """
     series = details.throughput
     if not series.values or details.status in JOB_TERMINAL:
@@ -60,12 +58,11 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """Format the number of rows that a vertex read again after a restart; empty for 0."""
+    """Format the number of rows that a vertex read again after a restart, or return "" for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
-    """Return True if the last failure ended the job."""
     return details.status in (JobStatus.FAILING, JobStatus.FAILED)
 
 
@@ -75,14 +72,12 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """Format the event time; empty if it is unknown."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """Format the lag between event time and clock; empty if it is unknown."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

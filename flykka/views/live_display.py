@@ -1,8 +1,8 @@
 """The live display of a job in the output of a notebook cell, which is updated until the job has ended.
 
-Only display ids are needed: a frontend replaces the output with that id, whichever cell is running. Output of a thread
-is sent under the newest cell (ipykernel has no other for it), so that a program that executes a notebook cell by cell,
-and listens only to the running cell, gets the updates of earlier outputs, too.
+Only display ids are needed: a frontend replaces the output with that id, whichever cell is running. ipykernel sends the
+output of a thread under the newest cell. So a program that executes a notebook cell by cell, and listens only to the
+running cell, also gets the updates of earlier outputs.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from flykka.views.text.formats import displayed_status, format_bytes, format_cou
 
 SHOWN_CHECKPOINTS = 5
 SHOWN_FAILED_CHECKPOINTS = 5
-"""The number of failed checkpoints, the last ones, that are shown in addition to the newest checkpoints."""
+"""The number of last failed checkpoints that are shown in addition to the newest checkpoints."""
 
 SHOWN_RESTARTS = 3
 
 _Column = tuple[str, str, Callable[[JobVertexDetails], str]]
-"""A column: title, class of the stylesheet, and a function for the cell of a vertex."""
+"""A column: title, class of the stylesheet, and a function that formats the cell of a vertex."""
 
 
 def job_html(details: JobDetails) -> str:
@@ -73,7 +73,7 @@ def _head(details: JobDetails) -> Html:
 
 
 def _columns(details: JobDetails) -> list[_Column]:
-    """Return the columns for vertices. After the end of the job, columns on current work are omitted."""
+    """Return the columns for vertices. After the end of the job, columns about current work are omitted."""
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
     again = any(vertex.rows_read_again for vertex in details.vertices)
@@ -139,7 +139,7 @@ def _checkpoints(details: JobDetails) -> Html:
     if len(shown_ids) == len(details.checkpoints):
         return newest_ones
     if details.status not in JOB_TERMINAL:
-        # Updating the display would close the details that the reader has opened.
+        # An update of the display would close the details that the reader has opened.
         return fragment(newest_ones, quiet(f"{_all_of(details)} are in the table job.checkpoints"))
     every = _checkpoint_table(reversed(details.checkpoints), "")
     return fragment(newest_ones, element("details", element("summary", _all_of(details)), every))
@@ -183,7 +183,6 @@ def _failure(details: JobDetails) -> Html:
 
 
 def pictures_html(details: JobDetails) -> Html:
-    """Return the charts side by side; empty if there is nothing to draw yet."""
     figures = [
         element("figure", element("figcaption", title), picture, quiet(summary))
         for title, picture, summary in _pictures(details)
@@ -213,7 +212,7 @@ def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
 
 
 PAUSE_SECONDS = 0.25
-"""Seconds between two updates, so that there are at most four a second."""
+"""Minimum seconds between two updates."""
 
 TICK_SECONDS = 1.0
 """Seconds after which the display is updated even without changes, so that its clock advances."""
@@ -222,12 +221,12 @@ Publish = Callable[..., None]
 
 
 def job_bundle(details: JobDetails) -> Bundle:
-    """Format the job as HTML and as text; the frontend chooses."""
+    """Format the job as HTML and as text. The frontend chooses."""
     return {"text/html": job_html(details), "text/plain": job_text(details)}
 
 
 class LiveDisplay:
-    """The live display of one job. A thread updates it, from when it is first shown until the end of the job.
+    """The live display of one job. A thread updates it from its first display until the end of the job.
 
     If `news()` is unchanged, only clocks have changed. `shown_last` completes when there are no more updates.
     """

@@ -38,7 +38,6 @@ LONGER_FILES = {
     "flykka/api/streams/data_stream.py": 700,
     "flykka/client/client_actor.py": 500,
     "flykka/client/job_client.py": 640,
-    "flykka/simulation/engine.py": 420,
     "flykka/simulation/shrink.py": 410,
     "flykka/simulation/simulation.py": 460,
     "runtime/replay/engine.py": 470,

@@ -1,8 +1,8 @@
 """Finds the local files that an app reads while it defines its program: its modules, and the files that it opens.
 
 Python's audit events report every opened file and every listed folder, so a YAML file with column names counts like a
-module. Files of Python, flykka and installed packages are left out, because their versions represent them. Spark reads
-files in the JVM, which the audit events do not report.
+module. Files of Python, flykka and installed packages are left out, because their versions identify them. Spark reads
+files in the JVM, which has no audit events.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ _ELSEWHERE = ("/proc/", "/sys/", "/dev/", f"{Path(flykka.__file__).parent}/", f"
 
 @value("plan.app_input")
 class AppInput(Value):
-    """A file or folder that was read, with a digest of its content; for a large file, of its size and change time."""
+    """A file or folder that was read, with a digest of its content. The digest of a large file covers its size and
+    mtime.
+    """
 
     path: str
     digest: str
 
 
 class AppInputs:
-    """Records the files that any thread of this process reads in a `with` block; blocks must not overlap."""
+    """Records the files that any thread of this process reads in a `with` block. Blocks must not overlap."""
 
     def __init__(self, app: str, began_ns: int) -> None:
         self._began_ns = began_ns
@@ -62,11 +64,11 @@ class AppInputs:
         self._paths.update(file for module in list(sys.modules.values()) if (file := _file_of(module)))
 
     def record(self, path: str) -> None:
-        """Record a file before it is read. Never raises, because the reading code would get the error."""
+        """Record a file before it is read. Never raises, because the code that reads the file would get the error."""
         self._paths.add(os.path.abspath(path))
 
     def read(self) -> tuple[AppInput, ...] | None:
-        """Return the files that were read and still exist, by path; None if any have changed since."""
+        """Return the files that were read and still exist, by path, or None if any have changed since."""
         inputs = []
         for path in sorted(self._paths):
             if not _belongs_to_app(path) or not (digest := digest_of(path)):
@@ -80,7 +82,7 @@ class AppInputs:
 
 
 def digest_of(path: str) -> str:
-    """Return a digest of a file's content or a folder's names; empty for other paths, or if it cannot be read."""
+    """Return a digest of a file's content or a folder's names. It is empty for other paths, and if reading fails."""
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -130,6 +132,6 @@ def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
             noting.record(os.fsdecode(path))
     elif event in _LISTED:
         (path,) = arguments
-        # Python lists the folders of its search path to find modules; of these only the loaded modules count.
+        # Python lists the folders of its search path to find modules. Only modules that are loaded count as inputs.
         if isinstance(path, str | bytes) and (folder := os.fsdecode(path)) not in sys.path:
             noting.record(folder)

@@ -25,15 +25,13 @@ class ProgramAbort(BaseException):
 
 
 class DryRun(Launch):
-    """A launch that ends the app when it executes its first job."""
-
     only_plans = True
 
     def __init__(self, options: LaunchOptions) -> None:
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None
         self.read_data = False
-        """True if Spark has run jobs for the plan; normally the definition of a program reads no rows."""
+        """True if Spark has run jobs for the plan. Normally the definition of a program reads no rows."""
         self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
 
@@ -44,7 +42,6 @@ class DryRun(Launch):
         self._environments.append(environment)
 
     def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
-        """Build the graphs of the job. Raises `ProgramAbort`."""
         if self.made is None:
             job_graph = environment.get_job_graph(job_name)
             plan = program_plan(environment.get_stream_graph(), job_graph, environment.task_manager_budget)
@@ -53,7 +50,7 @@ class DryRun(Launch):
         raise ProgramAbort
 
     def forgotten_operators(self) -> int:
-        """Return the number of operators that were defined but belong to no job."""
+        """The number of operators that were defined but belong to no job."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def close(self) -> None:
@@ -63,7 +60,7 @@ class DryRun(Launch):
 
 
 def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, JobGraph] | int:
-    """Return the plan and graph of the app's first job; without a job, print the reason and return the exit code."""
+    """Return the plan and graph of the app's first job. Without a job, print the reason and return the exit code."""
     with ExitStack() as last_first:
         last_first.enter_context(launched(launch))
         last_first.callback(launch.close)

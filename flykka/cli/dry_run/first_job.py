@@ -30,13 +30,13 @@ from flykka.views.plan.program_plan import ProgramPlan
 
 _SUFFIX = ".plan"
 _LIMIT = 200
-"""The maximum number of cached plans; the oldest ones are deleted."""
+"""The maximum number of cached plans. The oldest ones are deleted."""
 _OF_SPARK = ("SPARK_", "PYSPARK_", "HADOOP_", "JAVA_")
 
 
 @value("plan.cached")
 class CachedPlan(Value):
-    """The plan and graph of an app's first job, made at `made_ms` since the epoch, with the files that the app read."""
+    """The plan and graph of an app's first job, created at `made_ms` since the epoch, and the files that it read."""
 
     made_ms: int
     inputs: tuple[AppInput, ...]
@@ -46,13 +46,10 @@ class CachedPlan(Value):
 
 
 class PlanCache:
-    """The cache entry of one app with these options."""
-
     def __init__(self, app: App, options: LaunchOptions) -> None:
         self._file = cache_folder() / "plans" / f"{_key(app, options)}{_SUFFIX}"
 
     def find(self) -> CachedPlan | None:
-        """Return the plan if none of its inputs has changed."""
         try:
             cached = decode(self._file.read_bytes())
         except (OSError, DecodeError):
@@ -62,7 +59,7 @@ class PlanCache:
         return cached if environment_digest(cached.inputs) == cached.environment else None
 
     def store(self, plan: ProgramPlan, job_graph: JobGraph, inputs: tuple[AppInput, ...]) -> None:
-        """Cache a new plan; write errors are ignored."""
+        """Write errors are ignored."""
         cached = CachedPlan(
             made_ms=time.time_ns() // 1_000_000,
             inputs=inputs,
@@ -81,7 +78,7 @@ class PlanCache:
 
 
 def _key(app: App, options: LaunchOptions) -> str:
-    """Return a digest of all inputs that are known before the app runs, except options for restoring state."""
+    """Return a digest of the inputs that are known before the app runs, except options for restoring state."""
     inputs = (
         (os.path.abspath(app.path), *app.arguments),
         sorted((name, repr(value)) for name, value in options.all_values().items()),
@@ -95,13 +92,12 @@ def _key(app: App, options: LaunchOptions) -> str:
 
 
 def _installed() -> list[str]:
-    """Return the installed packages and versions, taken from folder names."""
     there = [entry for folder in sys.path if os.path.isdir(folder) for entry in os.listdir(folder)]
     return sorted(entry for entry in there if entry.endswith((".dist-info", ".egg-info")))
 
 
 def _flykka() -> list[tuple[str, int, int]]:
-    """Return the files of flykka, because edits of its sources do not change its version."""
+    """Return the files of flykka, because a change of its sources does not change its version."""
     root = Path(flykka.__file__).parent
     files = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
     stats = ((str(file), file.stat()) for file in files if file.suffix == ".py")
@@ -111,10 +107,11 @@ def _flykka() -> list[tuple[str, int, int]]:
 def first_job(
     app: App, options: LaunchOptions, *, verbose: bool = False, cached: bool = True
 ) -> tuple[ProgramPlan, JobGraph] | int:
-    """Return the plan and the graph of the app's first job; without a job, print the reason and return the exit code.
+    """Return the plan and the graph of the app's first job. If there is no job, print the reason and return the exit
+    code.
 
-    A new plan is cached even if the cache was not to be read, unless Spark has read data for it: a schema inferred from
-    files may change.
+    A new plan is cached even if `cached` is False, unless Spark has read data for it: a schema inferred from files may
+    change.
     """
     cache = PlanCache(app, options)
     if cached and (plan := cache.find()) is not None:
@@ -122,7 +119,7 @@ def first_job(
             f"flykka: {app.path} was cached {_time_text(plan.made_ms)}; --no-cache runs the app again", file=sys.stderr
         )
         return plan.plan, plan.job_graph
-    # Imported here because loading Spark's packages takes a second, and a cached plan does not need them.
+    # Imported here because loading PySpark takes a second, and a cached plan does not need it.
     from flykka.cli.dry_run.dry_run import DryRun, dry_run
 
     launch = DryRun(options)

@@ -86,7 +86,7 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServices], int]) -> int:
-    """Open the store, run `act` and return its exit code. If there is no such store, exit with a usage error."""
+    """Open the store, run `act` and return its exit code. If the store does not exist, exit with a usage error."""
     try:
         settings = store_settings(options.store)
     except ProgramError as refused:

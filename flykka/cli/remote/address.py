@@ -1,4 +1,4 @@
-"""Selects the running flykka for a command, by arguments or by discovery, and runs the shared steps of all commands."""
+"""Selects the running flykka for a command, by arguments or by discovery, and runs the steps shared by all commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.client.running_jobs import RunningJob, running_jobs
 from flykka.errors import FlykkaError, UnknownJobError
 
 ADDRESS_VARIABLE = "FLYKKA_ADDRESS"
-"""The environment variable with the server for all commands without an address."""
+"""The environment variable with the server's address, for commands without an address argument."""
 
 EPILOG = """\
 The job runs in a process that serves HTTP requests: `flykka run APP.py`, or a
@@ -46,7 +46,6 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 def ask_about_job(
     command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient, ListedJob | RunningJob], str]
 ) -> int:
-    """Send a request about the selected job, print the response, and return the exit code."""
     return ask_for_code(command, arguments, lambda client, job: (ask(client, job), OK))
 
 
@@ -55,22 +54,20 @@ def ask_for_code(
     arguments: argparse.Namespace,
     ask: Callable[[RestClusterClient, ListedJob | RunningJob], tuple[str, int]],
 ) -> int:
-    """Send a request about the selected job, print the response, and return the exit code that it determines."""
-
     def answer() -> tuple[str, int]:
         if arguments.address is not None:
             client = _client(command, arguments, arguments.address)
             return ask(client, client.find(arguments.job))
         address, job = _discover(running_jobs(), arguments.job)
         client = _client(command, arguments, address)
-        # The id of a local job is known already, and its JobManager may not respond.
+        # The id of a local job is already known, and its JobManager may not respond.
         return ask(client, job or client.find(arguments.job))
 
     return _print(command, answer)
 
 
 def ask_servers(command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str]) -> int:
-    """Send a request to the specified server or to all running ones, and return the worst exit code."""
+    """Send a request to the specified server, or to all running servers. Returns the worst exit code."""
     running = running_jobs()
     addresses = sorted({job.address for job in running if job.address is not None})
     if arguments.address is not None:
@@ -103,7 +100,7 @@ def _print(command: str, answer: Callable[[], tuple[str, int]]) -> int:
 
 
 def _discover(running: Sequence[RunningJob], name_or_id: str | None) -> tuple[str, RunningJob | None]:
-    """Return the address of the server, and the job; without the job if the server must resolve its name.
+    """Return the address of the server, and the job. The job is None if the server must resolve its name.
 
     Raises:
         UnknownJobError: there is no server, or there are several.
@@ -111,7 +108,7 @@ def _discover(running: Sequence[RunningJob], name_or_id: str | None) -> tuple[st
     matches = [
         job for job in running if name_or_id is None or name_or_id == job.name or job.job_id.startswith(name_or_id)
     ]
-    # A process may still know a job that has ended.
+    # A process may still list an ended job.
     candidates = matches or [job for job in running if job.address is not None] or running
     listed = ", ".join(f"{job.name!r} {job.job_id} (process {job.process})" for job in candidates)
     match list({job.address for job in candidates}):

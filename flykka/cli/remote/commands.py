@@ -257,7 +257,6 @@ def _rescaled(client: RestClusterClient, job_id: JobId, parallelism: str | None,
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """Parse bounds of the parallelism. Raises `RescaleError`."""
     lower, _, upper = text.rpartition(":")
     try:
         return int(lower or 1), int(upper)
@@ -266,7 +265,6 @@ def _bounds(text: str) -> tuple[int, int]:
 
 
 def _vertex(vertices: list[ListedVertex], name: str) -> ListedVertex:
-    """Find a vertex by name. Raises `RescaleError` if there is no such vertex, or there are several."""
     matches = [vertex for vertex in vertices if name in (vertex.vertex_id, vertex.name)]
     matches = matches or [vertex for vertex in vertices if name in vertex.name]
     if len(matches) == 1:

@@ -31,7 +31,6 @@ class App:
         self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
-        """Describe why the app cannot run at all, or return None."""
         path = Path(self.path)
         if path.is_dir():
             return f"{self.path} is a folder: pass the Python file of the app"
@@ -44,7 +43,7 @@ class App:
         return None
 
     def run(self) -> None:
-        """Run the script as `__main__`, with its folder first on the path. Raises all errors, even SystemExit."""
+        """Run the script as `__main__`, with its folder first on the path. All errors are raised, even SystemExit."""
         before = list(sys.argv), list(sys.path)
         sys.argv[:] = [self.path, *self.arguments]
         sys.path.insert(0, str(Path(self.path).resolve().parent))
@@ -54,10 +53,10 @@ class App:
             sys.argv[:], sys.path[:] = before
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error of the app, with the error itself last.
+        """Return the text for an error of the app. The error itself comes last.
 
-        Errors of flykka are shown with the line of the app that caused them. Other errors are shown with their
-        traceback, without the frames of flykka and PySpark unless `whole` is set.
+        An error of flykka is shown with the line of the app that caused it. Any other error is shown with its
+        traceback, from which frames of flykka and PySpark are removed unless `whole` is set.
         """
         return masked(self._explained(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
 
@@ -80,13 +79,12 @@ class App:
                 self._remove_library_frames(before)
 
     def _app_frames(self, stack: StackSummary) -> list[FrameSummary]:
-        """Return the frames from the app's first one on, without frames of libraries."""
         numbers = (number for number, frame in enumerate(stack) if frame.filename == self.path)
         return [frame for frame in stack[next(numbers, 0) :] if not _is_internal(frame.filename)]
 
 
 def app_of(options: argparse.Namespace) -> App:
-    """Return the app that a command line names. If the app cannot run at all, exit with a usage error."""
+    """Return the app of a command line. If the app cannot run at all, exit with a usage error."""
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
@@ -94,22 +92,21 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """Return True if an error is one of flykka's, whose message explains what to do."""
+    """Return whether this is an error of flykka, whose message explains what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 
 def _hint(raised: BaseException) -> str:
-    """Return advice to print below an error of Spark, or an empty string."""
     stack = traceback.extract_tb(raised.__traceback__)
     if not stack or "/pyspark/" not in stack[-1].filename:
         return ""
-    # PySpark raises an error, or only an assertion: `assert SparkContext._active_spark_context is not None`.
+    # PySpark raises either an error or a bare assertion: `assert SparkContext._active_spark_context is not None`.
     asserts = isinstance(raised, AssertionError) and "_active_spark_context" in (stack[-1].line or "")
     return _NO_SESSION if asserts or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(raised) else ""
 
 
 def _include_causes(raised: BaseException) -> None:
-    """Include suppressed causes of errors in a traceback: Spark suppresses its own stack because it is long."""
+    """Include suppressed causes in the traceback. PySpark suppresses the JVM's stack trace because it is long."""
     each: BaseException | None = raised
     while each is not None:
         each.__suppress_context__ = False

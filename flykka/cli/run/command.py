@@ -63,7 +63,7 @@ examples:
 _OF_START = [option for option in OPTIONS.values() if option.group is OptionGroup.START]
 _FLAGS = tuple(name for option in _OF_START if option.form.read is flag for name in option.flags)
 _STARTS = tuple(name for option in _OF_START if option.form.read is not flag for name in option.flags)
-"""Options with a value that set from where the first job starts."""
+"""The options that set from where the first job starts, if they have a value."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a launch: for its cluster, its jobs, and their monitoring."""
     for heading in OptionGroup:
         group = parser.add_argument_group(heading)
         for option in OPTIONS.values():
@@ -100,9 +99,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def continuing(command_line: Sequence[str], *start: str) -> list[str]:
-    """Return the command line that continues the jobs of this one: the same without its start options.
+    """Return the command line that continues the jobs of this one. Its start options are removed, and `start` is added.
 
-    `start` are start options to add; without them, jobs continue where they stopped.
+    Without start options, jobs continue where they stopped.
     """
     words = list(command_line)
     theirs = words[words.index("--") :] if "--" in words else []

@@ -1,4 +1,4 @@
-"""`flykka run`: runs an app from its first line to the exit code. This module imports everything, including Spark."""
+"""`flykka run`: runs an app from its first line to the exit code. Imports everything, including Spark."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from flykka.messages.wire.ids import JobId
 
 
 class Continue(Protocol):
-    """Returns the command line that continues stopped jobs: that of this run with additional options."""
+    """Returns the command line that continues stopped jobs: this run's command line with additional options."""
 
     def __call__(self, *start: str) -> str: ...
 
 
 class NoMoreJobsError(KeyboardInterrupt):
-    """The app executes another job after it was requested to stop."""
+    """The app executes another job after a request to stop."""
 
 
 class AppRun(Launch):
@@ -58,9 +58,9 @@ class AppRun(Launch):
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
         self._app_names_start = False
-        """True if the app itself sets from where a job starts, so that a repeated run would start there again."""
+        """True if the app sets from where a job starts, so that a repeated run would start there again."""
         self.has_ended_in_order = False
-        """True if there is nothing that another run could continue."""
+        """True if another run would have nothing to continue."""
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
         """Override settings. Raises `NoMoreJobsError` after an interrupt, because a stopped app runs no more jobs."""
@@ -113,7 +113,7 @@ class AppRun(Launch):
         return bool(self._clients)
 
     def forgotten_operators(self) -> int:
-        """Return the number of operators that were defined but belong to no job."""
+        """The number of operators that were defined but belong to no job."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def failures(self) -> list[JobExecutionError]:
@@ -125,7 +125,6 @@ class AppRun(Launch):
             self._end_of(client)
 
     def close(self) -> None:
-        """Close every environment that is still open, including jobs that are still running."""
         with ExitStack() as last_first:
             last_first.callback(self._console.close)
             for environment in self._environments:
@@ -135,11 +134,13 @@ class AppRun(Launch):
         try:
             client.wait()
         except FlykkaError:
-            # The failure is printed together with others when the app has ended.
+            # The failure is printed with all others when the app has ended.
             return
 
     def _start_of_continuation(self, client: JobClient, checkpoint: str) -> tuple[str, ...]:
-        """Return the options to add to continue; none if the run is recorded in a permanent folder."""
+        """Return the options that another run needs to continue. There are none if the run is recorded in a permanent
+        folder.
+        """
         if client.job_id not in self._kept_for_long:
             return ("--from-savepoint", checkpoint)
         return ("--from-checkpoint", AUTO) if self._app_names_start else ()
@@ -171,14 +172,11 @@ _STDERR = 2
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The result of an app: its exit code, and a last message for stderr."""
-
     code: int
     last_words: str = ""
 
 
 def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: bool) -> int:
-    """Run the app, display its jobs, print the result and return the exit code."""
     output = RichConsole(force_jupyter=False)
     app_run = AppRun(options, output, continue_with)
     with lasting_output(app_run.interrupts.signalled):
@@ -197,13 +195,13 @@ def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -
         last_first.enter_context(app_run.interrupts)
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
-        # A stopped job is continued by the same command.
+        # The same command continues a stopped job.
         app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.request is StopRequest.NONE
     return outcome
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:
-    """Return the error of the app after all of its jobs have ended, unless a job's failure is the cause."""
+    """Return the error of the app once all of its jobs have ended. Returns None if a job's failure is the cause."""
     exit_: SystemExit | None = None
     try:
         try:
@@ -232,7 +230,6 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
 
 
 def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose: bool) -> _Outcome:
-    """Determine the result from the jobs of an app that ended by itself."""
     if app_run.interrupts.has_cancelled:
         return _Outcome(CANCELLED)
     code, words = _exit_status(exit_error)
@@ -254,13 +251,15 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
 
 
 def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
-    """Return the text of an error; if `verbose`, after its stack trace."""
+    """Return the text of an error, after its stack trace if `verbose`."""
     there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 
 
 def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
-    """Return exit code and message as Python does: an int is the code, None means success, other values mean code 1."""
+    """Return the exit code and message as Python does: an int is the code, None is success, and other values mean code
+    1.
+    """
     match None if exit_error is None else exit_error.code:
         case None:
             return OK, ""
@@ -272,9 +271,9 @@ def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
 
 @contextmanager
 def diverted_stderr(notify: Callable[[str], object]) -> Iterator[None]:
-    """Pass every line that this process or a child writes to stderr to `notify`, until the end of the `with` block.
+    """Pass every line that this process or a child writes to stderr to `notify` during the `with` block.
 
-    A child process that outlives the block writes into a pipe without a reader: it gets an error, but no signal.
+    A child process that outlives the block writes into a pipe without a reader. It gets an error, but no signal.
     """
     sys.stderr.flush()
     original = os.dup(_STDERR)
@@ -300,7 +299,7 @@ def _pump(reading: int, woken: int, notify: Callable[[str], object]) -> None:
     ended = False
     while not ended:
         ready, _, _ = select.select([reading, woken], [], [])
-        # Output written before the end is still passed on.
+        # Output that was written before the end is still passed on.
         ended = reading not in ready
         read = b"" if ended else os.read(reading, 65_536)
         ended = ended or not read

@@ -1,8 +1,8 @@
 """Handles signals: the first Ctrl-C stops the running jobs, the second cancels them.
 
 Batch jobs cannot be stopped, so the first Ctrl-C cancels them. SIGTERM acts like Ctrl-C; SIGHUP only stops. A job that
-cannot be stopped because it restarts again and again keeps running after Ctrl-C, because its user can decide. SIGTERM
-and SIGHUP end the run anyway, as if it were killed, and its checkpoints are kept.
+restarts again and again cannot be stopped either. It keeps running after Ctrl-C, because its user can decide. SIGTERM
+and SIGHUP end the run anyway, as if it were killed, and its checkpoints are retained.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from flykka.runtime.errors import ActorDeadError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ONE_REQUEST_SECONDS = 1.0
-"""Signals within this time count as one request: `timeout` sends SIGTERM to process and group, others add SIGHUP."""
+"""Signals within this time count as one request: `timeout` signals both the process and its group, and SIGHUP may
+follow.
+"""
 
 
 class StopRequest(Enum):
-    """The request that the signals so far amount to."""
-
     NONE = 0
     STOP = 1
     CANCEL = 2
 
 
 class Interrupts:
-    """Handles the signals from `__enter__` to `__exit__`, in the main thread.
+    """Handles signals from `__enter__` to `__exit__`, in the main thread.
 
     While no job is running, or if a cancellation is interrupted, a signal raises KeyboardInterrupt, as in any Python
     program. Otherwise the handler only records the request, because it may have interrupted code that holds a lock.
@@ -50,7 +50,6 @@ class Interrupts:
     ) -> None:
         self.request = StopRequest.NONE
         self.signalled = threading.Event()
-        """Set by the first signal."""
         self._running = running
         self._notify = notify
         self._clock = clock
@@ -65,7 +64,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         threading.Thread(target=self._perform, name="interrupts", daemon=True).start()
-        # Shells let background processes ignore signals; an ignored signal is not handled here.
+        # Shells may start background processes with ignored signals. An ignored signal is not handled here.
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         self.install_handlers()
         return self
@@ -76,7 +75,9 @@ class Interrupts:
         self._noted.put(StopRequest.NONE)
 
     def install_handlers(self) -> None:
-        """Install our handlers; called again after the app creates a SparkContext, which handles SIGINT itself."""
+        """Install the handlers. Called again after the app creates a SparkContext, which installs its own SIGINT
+        handler.
+        """
         if threading.current_thread() is threading.main_thread():
             for number, before in self._before.items():
                 if before is not signal.SIG_IGN:
@@ -90,7 +91,6 @@ class Interrupts:
         )
 
     def apply_to(self, client: JobClient) -> None:
-        """Apply an earlier request to a job that was just being submitted."""
         if self.request is not StopRequest.NONE:
             self._begin(self.request, client)
 
@@ -107,7 +107,7 @@ class Interrupts:
         self._noted.put(self.request)
 
     def _is_repeated(self, number: int) -> bool:
-        """Return True if the signal repeats a request, because a closing terminal may send several signals."""
+        """Return whether the signal repeats a request, because a closing terminal may send several signals."""
         now = self._clock()
         if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:
             return True
@@ -123,8 +123,7 @@ class Interrupts:
                 self._begin(request, client)
 
     def _begin(self, request: StopRequest, client: JobClient) -> None:
-        # A separate thread is used because a stop takes as long as a checkpoint, and a cancellation may follow. Batch
-        # jobs cannot be stopped with a checkpoint.
+        # A separate thread is used because a stop takes as long as a checkpoint, and a cancellation may follow.
         perform = self._stop if request is StopRequest.STOP and not _is_batch(client) else self._cancel
         threading.Thread(target=perform, args=(client,), name=f"{request.name.lower()}-job", daemon=True).start()
 
@@ -140,7 +139,7 @@ class Interrupts:
         self._leave()
 
     def _leave(self) -> None:
-        """End the run if only jobs that cannot be stopped are running."""
+        """End the run if all running jobs are jobs that cannot be stopped."""
         with self._leaving:
             if self._leaves or not self._refused or any(client not in self._refused for client in self._running()):
                 return
@@ -150,7 +149,7 @@ class Interrupts:
         signal.pthread_kill(main, self._asked_by)
 
     def _hint(self, clients: Sequence[JobClient]) -> str:
-        """Describe the effect of the next signal, if the user can read it and send another signal."""
+        """Describe the effect of the next signal, if a user can read the text and send a signal."""
         again = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}.get(self._asked_by)
         return "" if again is None else f" ({again} again {_cancelling(clients)})"
 
@@ -162,7 +161,6 @@ class Interrupts:
 
 
 def _cancelling(clients: Sequence[JobClient]) -> str:
-    """Describe the consequences of a cancellation for the jobs and their checkpoints."""
     keeps = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     if all(client.job_graph.checkpointing.retention is keeps for client in clients):
         return "cancels, and keeps the last completed checkpoint"
@@ -174,7 +172,7 @@ def _is_batch(client: JobClient) -> bool:
 
 
 def _failure(end: Callable[[], object]) -> Exception | None:
-    """Return the reason why a job could not be ended; None on success, or if its cluster terminated, too."""
+    """Return the reason why a job could not be ended, or None. The termination of its cluster is no failure."""
     try:
         end()
     except ActorDeadError:

@@ -63,11 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Compare the first job of the app with the savepoint, print the result and return the exit code."""
     app = app_of(arguments)
     options = launch_options(arguments, without=("allow_non_restored_state",))
     try:
-        # The savepoint is read first, because that fails immediately, while an app takes seconds.
+        # The savepoint is read first because that takes no time, while running an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
     except CheckpointError as unreadable:
         return fail(f"flykka savepoint: {unreadable}", FAILED)

@@ -34,7 +34,6 @@ DataFrames.
 """
 
 ROWS = 10
-"""The default number of rows."""
 Rows = list[dict[str, Any]]
 
 
@@ -61,7 +60,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
     rows = rows_by_operator(checkpoint, arguments.rows) if arguments.rows and missing is None else {}
     if arguments.json:
-        # Values that JSON does not support, such as timestamps, are shown as strings.
+        # Values that JSON does not support, such as timestamps, become strings.
         document = _as_json(checkpoint, operators, missing) | ({"rows": rows} if arguments.rows else {})
         print(json.dumps(document, indent=2, default=str))
     else:
@@ -128,7 +127,6 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
 
 
 def _details(operator: OperatorSummary) -> Iterator[str]:
-    """Yield details that do not fit into a table: the user's name of an operator, and its keyed state."""
     if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_name(operator)}: {operator.name}"
     for each in operator.schema.operator_state if operator.schema is not None else ():
@@ -147,9 +145,9 @@ def _name(operator: OperatorSummary) -> str:
 
 
 def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, Rows | str]:
-    """Return up to `limit` state rows of each operator with keyed state, by uid, or the reason why they cannot be read.
+    """Return up to `limit` state rows of each operator with keyed state by uid, or the reason why they cannot be read.
 
-    Starts a Spark session, and stops it.
+    Starts and stops a Spark session.
     """
     operators = keyed_operators(checkpoint)
     if not operators:

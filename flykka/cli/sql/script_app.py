@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def printed(result: pd.DataFrame | str) -> str:
-    """Format a table with left-aligned columns; return a text unchanged."""
     if isinstance(result, str):
         return result
     if result.empty:
@@ -33,7 +32,7 @@ _ROWS = 10_000
 
 
 class ScriptApp(App):
-    """A text of SQL statements. `path` is its name in errors."""
+    """A script of SQL statements. `path` is its name in errors."""
 
     needs_jobs = False
 
@@ -47,7 +46,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error; a SQL error includes the position in the file."""
+        """Add the position in the file to a SQL error."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)

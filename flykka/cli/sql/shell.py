@@ -32,7 +32,7 @@ _WORDS_TO_LEAVE = ("quit", "exit")
 _HISTORY = Path("~/.flykka_sql_history").expanduser()
 _HISTORY_LENGTH = 1000
 _SLOTS = 8
-"""The number of slots, because jobs run concurrently here, and by default the first job would determine it."""
+"""The default number of slots. Jobs run concurrently here, so the first job's parallelism is no good default."""
 _HELP = """statements end with ; and are CREATE TABLE, CREATE TEMPORARY VIEW, INSERT INTO, EXECUTE STATEMENT SET BEGIN
 ... END, SELECT, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP and SET. A SELECT shows its rows until q or Ctrl-C;
 an INSERT runs in the background. quit; or Ctrl-D leaves, and ends running jobs."""
@@ -42,7 +42,6 @@ _QUIT = ("q", "Q")
 
 
 def shell(options: LaunchOptions) -> int:
-    """Read statements and run them until `quit`; return the exit code."""
     output = RichConsole(force_jupyter=False)
     options = replace(options, values={"slots_per_task_manager": _SLOTS, **options.all_values()})
     with launched(Launch(options)), _history(), StreamExecutionEnvironment.get_execution_environment() as env:
@@ -55,13 +54,13 @@ def shell(options: LaunchOptions) -> int:
                 output.print(_HELP, highlight=False)
                 continue
             _run(env, statement, output)
-        # Quitting is not a failure: running jobs are cancelled with the environment, without waiting for their ends.
+        # Quitting is not a failure. Running jobs are cancelled with the environment, without waiting until they have
+        # ended.
         _cancel(list(env._running), output)
     return OK
 
 
 def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: RichConsole) -> None:
-    """Run a statement, and print errors instead of raising them."""
     before = list(env._running)
     try:
         query = env.statement_executor.start_query(statement)
@@ -88,7 +87,9 @@ def _cancel(clients: Iterable[JobClient], output: RichConsole) -> None:
 
 
 def _typed() -> Iterator[ScriptStatement]:
-    """Yield the typed statements, each when it is complete. Ctrl-C discards an incomplete statement, Ctrl-D ends."""
+    """Yield each typed statement when it is complete. Ctrl-C discards an incomplete statement, and Ctrl-D ends the
+    input.
+    """
     text = ""
     while True:
         try:
@@ -107,7 +108,6 @@ def _typed() -> Iterator[ScriptStatement]:
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Load and save the history of typed lines, if possible."""
     with suppress(OSError):
         readline.read_history_file(_HISTORY)
     readline.set_history_length(_HISTORY_LENGTH)
@@ -119,7 +119,7 @@ def _history() -> Iterator[None]:
 
 
 def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
-    """Show the result until its job has ended; q or Ctrl-C cancels the job.
+    """Show the result until its job has ended. The keys q and Ctrl-C cancel the job.
 
     Raises the job's error if it fails.
     """
@@ -155,7 +155,6 @@ def result_picture(result: Shown, state: str) -> Group:
 
 
 def _is_quit() -> bool:
-    """Return True if q is typed within a short time."""
     if not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
         return False
     return sys.stdin.read(1) in _QUIT

@@ -41,7 +41,7 @@ examples:
 _ROWS_AT_A_TIME = 50
 _PATH = re.compile(r"/user(?:/[^\s/,;()#]+)*/([^\s/,;()#]+)")
 _TABLE_WIDTH = 80
-"""The minimum width of the table; in a narrower terminal the columns would only have a few letters."""
+"""The minimum width of the table. In narrower terminals lines wrap, because columns would have only a few letters."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
             _print_table(rows, console)
         else:
             sys.stdout.writelines(f"{line}\n" for line in row_lines(rows))
-    # If reading stopped before the end, damage at the end of the file does not matter.
+    # Damage at the end of the file is irrelevant if reading stopped before it.
     if arguments.last is None and records.count != arguments.limit and (damage := trace.truncated) is not None:
         print(f"# {cut_off(damage)}", file=notes)
     if records.count == 0 and _is_selective(arguments):
@@ -97,12 +97,14 @@ def _is_selective(arguments: argparse.Namespace) -> bool:
 
 
 def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
-    """Yield the records in display order: streamed, or with exact order if only the `last` records are shown."""
+    """Yield the records in display order. They are streamed, or sorted exactly if only the `last` records are shown."""
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
 def _print_table(rows: Iterator[TurnRow], console: Console) -> None:
-    """Print the table, one screen at a time so that a long trace starts immediately; long ids are truncated."""
+    """Print the table screen by screen, so that output starts immediately even for a long trace. Long ids are
+    truncated.
+    """
     shows_header = True
     while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
         console.print(_table(screenful, shows_header=shows_header))
@@ -128,5 +130,4 @@ def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
 
 
 def _shortened(text: str) -> str:
-    """Replace actor paths by names, and truncate ids."""
     return ids_cut_short(_PATH.sub(r"\1", text))

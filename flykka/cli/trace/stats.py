@@ -39,7 +39,7 @@ kills.
 _ROWS = 15
 _FAILURES_SHOWN = 20
 _REMEMBERED = 1 << 16
-"""The number of remembered turns; the waiting times of messages sent by earlier turns are unknown."""
+"""The number of turns kept in memory. How long messages sent by earlier turns waited is unknown."""
 _WAITS_SHOWN = 10
 
 
@@ -168,13 +168,12 @@ def _failures(statistics: TraceStatistics) -> list[str]:
 
 
 def _below(alignment: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Format a table after an empty line; return nothing for a table without rows."""
     return ["", *columns(header, rows, alignment)] if rows else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureStatistics:
-    """The first report of a failure: the turn that raised it, or whose message contained it."""
+    """The first report of a failure: the turn that raised it, or the turn whose message contained it."""
 
     turn: int
     recipient: str
@@ -184,7 +183,7 @@ class FailureStatistics:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wait:
-    """A message that waited `ms` milliseconds until turn `turn`, and the turn that sent it."""
+    """A message that waited `ms` milliseconds for turn `turn`, and the turn that sent it."""
 
     ms: int
     turn: int
@@ -194,9 +193,9 @@ class Wait:
 
 
 class MailboxWaits:
-    """Finds the longest times between the turns that sent and received a message, using little memory.
+    """Finds the messages that waited longest between the turns of sender and recipient, with little memory.
 
-    The duration of turns is not recorded, but messages to a slow actor wait, so these times identify it.
+    Traces do not record how long a turn takes, but messages to a slow actor wait, so these times identify it.
     """
 
     def __init__(self) -> None:
@@ -207,7 +206,7 @@ class MailboxWaits:
     def add(self, turn: Turn) -> None:
         place = turn.sequence % _REMEMBERED
         self._numbers[place], self._times[place] = turn.sequence, turn.now_ms
-        # A message of an actor to itself may be the result of blocking work, so it was not only waiting.
+        # A message from an actor to itself may be the result of blocking work, so it did not only wait.
         if turn.cause is None or turn.sender is None or turn.sender == turn.recipient:
             return
         sent = turn.cause % _REMEMBERED
@@ -219,13 +218,12 @@ class MailboxWaits:
             (heapq.heappush if len(self._longest) < _WAITS_SHOWN else heapq.heapreplace)(self._longest, wait)
 
     def longest(self) -> list[Wait]:
-        """Return the waiting messages, longest wait first, without those that did not wait."""
         return sorted((wait for wait in self._longest if wait.ms > 0), key=lambda wait: (-wait.ms, wait.turn))
 
 
 @dataclass(slots=True, kw_only=True)
 class TraceStatistics:
-    """Statistics of a trace. `failed_turns` counts turns that raised, `failures` are the first reported failures."""
+    """Statistics of a trace. `failed_turns` counts turns that raised, `failures` are the first reports of failures."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
@@ -238,7 +236,6 @@ class TraceStatistics:
     killed: list[str] = field(default_factory=list)
     failures: dict[str, FailureStatistics] = field(default_factory=dict)
     checkpoints: dict[str, CheckpointStatsTracker] = field(default_factory=dict)
-    """The checkpoint statistics by job."""
     waits: MailboxWaits = field(default_factory=MailboxWaits)
 
     @classmethod
@@ -250,7 +247,6 @@ class TraceStatistics:
 
     @property
     def duration_ms(self) -> int:
-        """Milliseconds from the first record to the last."""
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
     def in_order(self) -> list[tuple[str, CheckpointStatistics]]:
@@ -283,7 +279,9 @@ class TraceStatistics:
         self._add_checkpoint(unwrapped(turn.message))
 
     def _add_checkpoint(self, message: Value | Undecoded) -> None:
-        """Add a checkpoint event; a trigger message to a task counts if the trace lacks the checkpoint's beginning."""
+        """Add a checkpoint event. If the trace lacks the start of the checkpoint, a trigger message to a task starts
+        it.
+        """
         if not isinstance(message, TriggerCheckpoint | CheckpointTriggered | CheckpointCompleted | CheckpointAborted):
             return
         tracker = self.checkpoints.setdefault(message.job_id, CheckpointStatsTracker({}, sys.maxsize))

@@ -58,7 +58,6 @@ def _story(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """Print the story; in a terminal failures are red and headings bold."""
     console = Console(highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
         sys.stdout.write(text)

@@ -19,7 +19,7 @@ from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 
 def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int]) -> int:
-    """Open a trace and run `command`; return its exit code, or that of an error.
+    """Open a trace, run `command`, and return its exit code, or the exit code of an error.
 
     Damage in the part that `command` reads is an error, even if many records could be read before it. `name` is the
     command as typed, `flykka trace`. The reader of the output may close it early, as `head` does.
@@ -43,13 +43,13 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
 def on_trace(
     name: str, command: Callable[[TraceReader, argparse.Namespace], int]
 ) -> Callable[[argparse.Namespace], int]:
-    """Return the `run` function of a command on one trace, which is the argument `file`: see `run_on_trace`."""
+    """Return the `run` function of a command whose argument `file` is a trace: see `run_on_trace`."""
     return lambda arguments: run_on_trace(name, arguments.file, lambda trace: command(trace, arguments))
 
 
 @contextmanager
 def opened(address: str) -> Iterator[TraceReader]:
-    """Open the trace at a path, or a copy of a remote trace. Raises errors that `reason` describes."""
+    """Open the trace at a path, or a temporary copy of a remote trace. Raises errors that `reason` describes."""
     if "://" not in address:
         yield TraceReader.open(address)
         return
@@ -61,7 +61,7 @@ def opened(address: str) -> Iterator[TraceReader]:
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import modules that declare messages and actors, also from the working directory, as `python -m` does.
+    """Import modules that declare messages and actors. Searches the working directory too, as `python -m` does.
 
     Raises:
         TraceSelectionError: a module cannot be imported.
@@ -76,12 +76,10 @@ def import_modules(names: Sequence[str]) -> None:
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:
-    """Return True if the output would replace one of the traces."""
     return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
 
 
 def output_problem(output: str, refusal: OSError) -> str:
-    """Describe why a file cannot be written, with the same text for all commands."""
     why = "a file with that name exists" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
 

@@ -1,9 +1,9 @@
 """High availability in a local folder, which outlives the driver, so that the next driver takes over.
 
-The process that holds the lock of the file `lock` leads. The operating system frees the lock at the moment when the
-process ends for any reason; a suspended process keeps it. That is guaranteed **within one machine only**: on a network
-file system another machine may believe that it holds the lock too. Therefore such a folder is refused; several machines
-need ZooKeeper.
+The process that holds the lock of the file `lock` leads. The operating system frees the lock as soon as the process
+ends for any reason; a suspended process keeps it. That is guaranteed **within one machine only**: on a network file
+system another machine may believe that it holds the lock too. Therefore such a folder is refused; several machines need
+ZooKeeper.
 
 A value is a file that is written under another name and then renamed, so readers never find an incomplete value.
 """
@@ -27,27 +27,24 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1
-"""Seconds between two attempts of a waiting process to acquire the lock."""
+"""Seconds between two attempts to acquire the lock."""
 
 _LOCK = "lock"
 
 
 @trace_tag("high_availability.file_system")
 class FileSystemHaServices(HighAvailabilityServices):
-    """The high-availability services of a driver whose store is a folder.
-
-    Raises `StoreUnavailableError` if the folder cannot be used.
-    """
+    """Raises `StoreUnavailableError` if the folder cannot be used."""
 
     def __init__(self, directory: str, new_id: Callable[[], str] | None = None) -> None:
         super().__init__(FileSystemBackend(directory), new_id)
 
 
 class FileSystemBackend:
-    """Access to the folder; implements `Backend`.
+    """Implements `Backend` on a folder.
 
     Raises:
-        StoreUnavailableError: the folder is not local, or cannot be created; the error names it.
+        StoreUnavailableError: the folder is not local, or cannot be created. The error names it.
     """
 
     def __init__(self, directory: str) -> None:
@@ -60,17 +57,15 @@ class FileSystemBackend:
         _IN_USE.add(self)
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Acquire the lock, waiting on another thread if it is not free."""
         self._holder = holder
         if not self._try():
             self._wait()
 
     def close(self) -> None:
-        """Release the lock immediately."""
         self._is_closed.set()
         with self._lock:
             if self._held is not None:
-                # Closing the file would not free the lock while a process that was forked just now has the file open.
+                # Closing the file would not free the lock while a child that was just forked still has the file open.
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             self._release()
 
@@ -89,7 +84,7 @@ class FileSystemBackend:
         return unpacked(str(self._root / path), data) if is_packed(data) else data
 
     def names(self, path: str) -> tuple[str, ...]:
-        """List the names in `path`, sorted. Hidden files are skipped, because they are incomplete values."""
+        """Skip hidden files, because they are incomplete values."""
         try:
             return tuple(sorted(name for name in os.listdir(self._root / path) if not name.startswith(".")))
         except (FileNotFoundError, NotADirectoryError):
@@ -98,7 +93,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set; other processes are excluded by the lock."""
+        """Compare and set. The lock excludes other processes."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():
@@ -112,7 +107,7 @@ class FileSystemBackend:
                     sync_folders([changed])
                 except OSError as refusal:
                     # Readers see the value, but it may be lost in a power failure. The next leader continues with the
-                    # value that it finds; until then nothing is deleted that either value refers to.
+                    # value that it finds. Until then nothing is deleted to which the old or the new value refers.
                     why = f"it is unknown whether {path} was written: {refusal.strerror or refusal}"
                 else:
                     return None
@@ -124,7 +119,7 @@ class FileSystemBackend:
         raise LeadershipLostError(f"{self.name}: {why}")
 
     def _write_value(self, file: Path, data: bytes | None) -> Path:
-        """Write or remove a value; return the folder whose entries have changed. After an error nothing has changed."""
+        """Write or remove a value. Returns the folder whose entries have changed. A failure changes nothing."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
@@ -153,7 +148,7 @@ class FileSystemBackend:
         return folder
 
     def _try(self) -> bool:
-        """Try to acquire the lock; return True if waiting has ended."""
+        """Try to acquire the lock. Returns True if waiting has ended."""
         assert self._holder is not None
         try:
             descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))
@@ -188,7 +183,7 @@ class FileSystemBackend:
     def _is_held(self) -> bool:
         if self._held is None:
             return False
-        # If the folder was deleted and created again, it contains another lock file.
+        # If the folder was deleted and recreated, it contains another lock file.
         try:
             return os.path.samestat(os.fstat(self._held), os.stat(self._root / _LOCK))
         except OSError:
@@ -201,7 +196,7 @@ class FileSystemBackend:
         return descriptor is not None
 
     def _lose(self) -> None:
-        # Never called while this object's lock is held, because the holder may be about to write.
+        # Never called while the object's lock is held, because the holder may be about to write.
         assert self._holder is not None
         self._holder.lost()
         if not self._is_closed.is_set():
@@ -216,7 +211,7 @@ class FileSystemBackend:
         root = Path(path).absolute()
         try:
             make_folder(root, PRIVATE)
-            # This reports a permanent failure now; later it would cost the leadership with every write.
+            # This reports a permanent failure now. Later each write would fail and lose the leadership.
             sync_folders([root])
         except OSError as refusal:
             raise StoreUnavailableError(f"{self.name} cannot be created: {refusal.strerror or refusal}") from refusal

@@ -9,7 +9,7 @@ from pathlib import Path
 from flykka.runtime.secrets import remember_secrets
 
 SESSION_TIMEOUT_MS = 30_000
-"""Milliseconds without contact until ZooKeeper considers a driver dead: half of Flink's 60 s."""
+"""Milliseconds without contact after which ZooKeeper considers a driver dead: half of Flink's 60 s."""
 
 
 class ZooKeeperAcl(StrEnum):
@@ -29,7 +29,7 @@ class ZooKeeperSettings:
     reach, for values that are too large for ZooKeeper. `path` is the root node, which must be different for each
     application. `session_timeout_ms` is how long a driver without contact keeps the leadership.
 
-    With a `username`, drivers log in by SASL (DIGEST-MD5), with the password in `password_file`. With the `acl`
+    With a `username`, drivers log in by SASL (DIGEST-MD5) with the password in `password_file`. With the `acl`
     `creator`, only this user may read and write the nodes.
 
     Raises:
@@ -60,7 +60,7 @@ class ZooKeeperSettings:
             raise ValueError("with acl 'creator' the nodes belong to a user: give username and password_file")
 
     def password(self) -> str:
-        """Read the password file, without a trailing newline. Raises `OSError` if the file cannot be read."""
+        """Read the password file. Raises `OSError` if the file cannot be read."""
         if self.password_file is None:
             return ""
         password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")

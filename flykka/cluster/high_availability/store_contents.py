@@ -19,8 +19,6 @@ _NO_SESSION = LeaderSessionId("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredJob:
-    """A job in a store: its latest checkpoint, and its result if it has ended."""
-
     job_id: JobId
     name: str | None
     status: JobStatus | None
@@ -29,7 +27,7 @@ class StoredJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreContents:
-    """The contents of a store: the last run, with jobs that will be continued and jobs that have ended."""
+    """The last run of an application, with jobs that will be continued and jobs that have ended."""
 
     run: ApplicationRun | None
     jobs: tuple[StoredJob, ...]
@@ -40,7 +38,7 @@ class StoreContents:
 
 
 def store_contents(services: HighAvailabilityServices) -> StoreContents:
-    """Read the contents of a store, even without leadership. Raises `StoreUnavailableError`."""
+    """Read the contents of a store. Leadership is not needed. Raises `StoreUnavailableError`."""
     store = services.store(_NO_SESSION)
     jobs_by_id = {job.job_graph.job_id: job for job in store.jobs()}
     ended = {end.job_id: end for end in store.results()}
@@ -70,7 +68,7 @@ def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
 
 @contextmanager
 def leading(services: HighAvailabilityServices, timeout: float) -> Iterator[LeaderStore]:
-    """Hold the leadership for the duration of a `with` block.
+    """Hold the leadership during a `with` block.
 
     Raises:
         ClusterError: another driver leads, the session of a dead driver has not ended, or the store cannot be used.
@@ -89,8 +87,6 @@ def leading(services: HighAvailabilityServices, timeout: float) -> Iterator[Lead
 
 
 class _Contender:
-    """Waits for leadership on another thread."""
-
     def __init__(self) -> None:
         self.answers: Queue[LeaderSessionId | BaseException] = Queue()
 
@@ -101,5 +97,4 @@ class _Contender:
         """Do nothing, because later writes raise `LeadershipLostError`."""
 
     def failed(self, error: BaseException) -> None:
-        """Report that this process cannot become the leader."""
         self.answers.put(error)

@@ -20,8 +20,6 @@ _IN_ADDRESS = ("storage_dir", "acl", "username", "password_file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSettings:
-    """A store in a local folder."""
-
     directory: str
 
 
@@ -29,7 +27,7 @@ StoreSettings = FolderSettings | ZooKeeperSettings
 
 
 def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> StoreSettings | None:
-    """Parse the setting: None, a folder, or ZooKeeper, also in the format of a command line.
+    """Parse the setting: None, a folder, or ZooKeeper, which may have the format of the command line.
 
     Raises:
         ProgramError: the setting has another format.
@@ -41,12 +39,12 @@ def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> S
     text = os.fspath(setting)
     if text.startswith(f"{_ZOOKEEPER}:"):
         return _zookeeper(text)
-    # An address is not made absolute like a path; opening the store reports errors in it.
+    # An address stays as it is. Opening the store reports errors in it.
     return FolderSettings(directory=text if "://" in text else os.path.abspath(text))
 
 
 def numbered(settings: StoreSettings, number: int) -> StoreSettings:
-    """Return the store of the application's environment `number`, counted from 1. Each environment has its own."""
+    """Return the store of the application's environment `number`, counted from 1. Each has its own store."""
     if number == 1:
         return settings
     match settings:
@@ -57,7 +55,7 @@ def numbered(settings: StoreSettings, number: int) -> StoreSettings:
 
 
 def store_address(settings: StoreSettings | None) -> str:
-    """Return the canonical address of a store, which is equal for all of its users; empty for None."""
+    """Return the canonical address of a store, which is equal for all users of the store, or "" for None."""
     match settings:
         case None:
             return ""
@@ -68,7 +66,6 @@ def store_address(settings: StoreSettings | None) -> str:
 
 
 def checkpoint_directory(settings: StoreSettings) -> str:
-    """Return the default folder for checkpoints, which outlives the driver like the store."""
     match settings:
         case FolderSettings(directory=directory):
             return f"{directory}/checkpoints"
@@ -77,7 +74,6 @@ def checkpoint_directory(settings: StoreSettings) -> str:
 
 
 def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
-    """Return the high-availability services of this process. Raises `ClusterError` if the store cannot be used."""
     try:
         match settings:
             case None:

@@ -39,14 +39,14 @@ _VALUE, _FILE = b"=", b">"
 
 @trace_tag("high_availability.zookeeper")
 class ZooKeeperHaServices(HighAvailabilityServices):
-    """The services of a driver whose store is in ZooKeeper. Raises `StoreUnavailableError` like `ZooKeeperBackend`."""
+    """Raises `StoreUnavailableError` like `ZooKeeperBackend`."""
 
     def __init__(self, settings: ZooKeeperSettings, new_id: Callable[[], str] | None = None) -> None:
         super().__init__(ZooKeeperBackend(settings), new_id)
 
 
 class ZooKeeperBackend:
-    """Access to a store in ZooKeeper; implements `Backend`.
+    """Implements `Backend` on ZooKeeper.
 
     Raises:
         StoreUnavailableError: no server can be reached, the storage directory cannot be used, or kazoo is not
@@ -66,7 +66,6 @@ class ZooKeeperBackend:
         self._latch: ZooKeeperLatch = ZooKeeperLatch(self._client)
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch on another thread."""
         self._latch.acquire(holder)
 
     def read(self, path: str) -> bytes | None:
@@ -82,7 +81,7 @@ class ZooKeeperBackend:
         return self._client.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set, in one transaction that also checks the latch."""
+        """Compare and set in one transaction that also checks the latch."""
         self._current_latch(path)
         packed = None if data is None else self._values.pack(path, data)
         try:
@@ -94,7 +93,7 @@ class ZooKeeperBackend:
         return differs
 
     def close(self) -> None:
-        """End the session, which releases the latch immediately."""
+        """End the session, which releases the latch at once."""
         self._latch.close()
         self._client.close()
 
@@ -140,13 +139,13 @@ class ZooKeeperBackend:
 
 
 class ZooKeeperValues:
-    """The format of values in ZooKeeper: a unique mark, followed by the value or the name of a file with it.
+    """The format of values in ZooKeeper: a unique marker, followed by the value or the name of a file that contains it.
 
     ZooKeeper limits nodes to a megabyte and keeps all nodes in memory. Therefore a value of more than some kilobytes,
     for example a job graph, is a file in the storage directory, whose name is in ZooKeeper (Flink's
     `high-availability.storageDir`).
 
-    Converts between values and nodes. Raises `StoreUnavailableError` if the directory cannot be used.
+    Raises `StoreUnavailableError` if the directory cannot be used.
     """
 
     def __init__(self, storage_dir: str, name: str) -> None:
@@ -159,7 +158,7 @@ class ZooKeeperValues:
             raise StoreUnavailableError(f"{self._name} cannot be used: {refusal}") from refusal
 
     def pack(self, path: str, data: bytes) -> bytes:
-        """Return the bytes for the node at `path`; a large value is first written to its file."""
+        """Return the bytes for the node at `path`. A large value is first written to a file."""
         mark = uuid4()
         if len(data) <= LARGEST_IN_NODE:
             return mark.bytes + _VALUE + data
@@ -172,7 +171,7 @@ class ZooKeeperValues:
         return mark.bytes + _FILE + file.encode()
 
     def unpack(self, node: bytes) -> bytes | None:
-        """Return the value of a node; None if its file no longer exists, because the value was replaced meanwhile."""
+        """Return the value of a node, or None if its file no longer exists because the value was replaced meanwhile."""
         kind, content = node[_MARK_BYTES : _MARK_BYTES + 1], node[_MARK_BYTES + 1 :]
         if kind == _VALUE:
             return content
@@ -185,7 +184,6 @@ class ZooKeeperValues:
         return data
 
     def discard(self, node: bytes | None) -> None:
-        """Delete the file of a value that can no longer be read, if there is one."""
         if node is not None and node[_MARK_BYTES : _MARK_BYTES + 1] == _FILE:
             # A remaining file does no harm.
             with suppress(OSError):

@@ -41,7 +41,7 @@ DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, Sess
 """Connection errors, after which it is unknown whether the call took effect."""
 
 _log = logging.getLogger(__name__)
-# kazoo logs every broken connection in detail, so it is silenced; relevant events are logged here.
+# kazoo logs every broken connection in detail, so its log is silenced. Relevant events are logged here.
 _QUIET = logging.getLogger("flykka.cluster.high_availability.kazoo")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -49,7 +49,7 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The value at a path, and its version: the number of its writes."""
+    """The value at a path, and its version, which counts the writes."""
 
     data: bytes
     version: int
@@ -71,7 +71,7 @@ class ZooKeeperClient:
     """A session with ZooKeeper, replaced by a new session when it ends.
 
     Raises:
-        StoreUnavailableError: no server replies; later, every call raises it after a session's duration without reply.
+        StoreUnavailableError: no server replies. Later, every call raises it after a session timeout without a reply.
     """
 
     def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
@@ -80,11 +80,11 @@ class ZooKeeperClient:
         self._username = settings.username
         self.session_timeout = settings.session_timeout_ms / 1000
         self.changed = Condition()
-        """Signals changes of the connection, and of state that users of the client guard with this lock."""
+        """Signals changes of the connection. Its lock also guards the state of objects that use the client."""
         self.is_closed = False
         self._disconnected_since: float | None = monotonic()
         self._is_refused = False
-        """True if the login was refused, so that the connection is not restored."""
+        """True if the login was refused. The connection is then not restored."""
         self._lost: Callable[[], None] = lambda: None
         self._kazoo = KazooClient(
             hosts=settings.hosts,
@@ -114,22 +114,22 @@ class ZooKeeperClient:
 
     @property
     def disconnected_for(self) -> float | None:
-        """Seconds since the connection was lost; None if connected."""
+        """Seconds since the connection was lost, or None if connected."""
         since = self._disconnected_since
         return None if since is None else monotonic() - since
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
-        """Set the callback for the end of a session, which is called while holding `changed`."""
+        """Set the callback for the end of a session. It is called while `changed` is held."""
         self._lost = callback
 
     def wait_connected(self, until: Callable[[], bool]) -> bool:
-        """Wait for a connection, or until another condition is true; return True if connected."""
+        """Wait for a connection, or until another condition is true. Returns True if connected."""
         with self.changed:
             self.changed.wait_for(lambda: self.is_closed or self._disconnected_since is None or until())
             return self._disconnected_since is None and not self.is_closed
 
     def close(self) -> None:
-        """End the session immediately, which frees its latch."""
+        """End the session at once, which frees its latch."""
         with self.changed:
             self.is_closed = True
             self.changed.notify_all()
@@ -137,7 +137,7 @@ class ZooKeeperClient:
         self._kazoo.close()
 
     def _on_state(self, state: str) -> None:
-        # This runs on the connection's own thread, which must not wait for our locks.
+        # This runs on the connection's own thread, which must not wait for locks.
         with self.changed:
             if state == KazooState.CONNECTED:
                 self._disconnected_since = None
@@ -149,7 +149,7 @@ class ZooKeeperClient:
             self.changed.notify_all()
 
     def look(self, path: str) -> Node | None:
-        """Return the node at `path`; None if there is no node, or if it is a folder."""
+        """Return the node at `path`. A folder counts as no node."""
         try:
             data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
         except NoNodeError:
@@ -167,7 +167,7 @@ class ZooKeeperClient:
     ) -> bool | None:
         """Write a value if the values read before are unchanged and the latch exists.
 
-        Return whether the value was written, or None if that is unknown.
+        Returns whether the value was written, or None if that is unknown.
         """
         transaction = self._kazoo.transaction()
         transaction.check(latch, -1)
@@ -203,7 +203,7 @@ class ZooKeeperClient:
         creation.get(timeout=self.session_timeout)
 
     def latches(self) -> list[str]:
-        """List the existing latches, lowest number first. Raises errors of `DISCONNECTED`."""
+        """Return the existing latches, lowest number first. Raises errors of `DISCONNECTED`."""
         try:
             names: list[str] = self._kazoo.get_children_async(self._full("latch")).get(timeout=self.session_timeout)
         except NoNodeError:
@@ -214,7 +214,7 @@ class ZooKeeperClient:
         return self._full(f"latch/{latch}")
 
     def watch_latch(self, latch: str, changes: Callable[[], None]) -> bool:
-        """Call `changes` when the latch disappears, or when its existence becomes unknown; return True if it exists."""
+        """Call `changes` when the latch disappears, or its existence becomes unknown. Returns whether it exists."""
         stat = self._kazoo.exists_async(self.latch_path(latch), watch=lambda _: changes()).get(
             timeout=self.session_timeout
         )
@@ -224,7 +224,7 @@ class ZooKeeperClient:
         return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
 
     def delete_latch(self, full_path: str) -> None:
-        """Delete a latch if connected; otherwise it disappears with its session."""
+        """Delete a latch if connected. Otherwise the latch disappears with its session."""
         try:
             self._kazoo.delete_async(full_path).get(timeout=self.session_timeout)
         except (NoNodeError, *DISCONNECTED):
@@ -237,7 +237,6 @@ class ZooKeeperClient:
         self._kazoo.ensure_path_async(self._full(path.rpartition("/")[0])).get(timeout=self.session_timeout)
 
     def _remove_empty(self, path: str) -> None:
-        """Delete the folders that were created for a value, if they are empty."""
         while path := path.rpartition("/")[0]:
             try:
                 self._kazoo.delete_async(self._full(path)).get(timeout=self.session_timeout)
@@ -247,7 +246,7 @@ class ZooKeeperClient:
                 pass
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """Make a call that is harmless if repeated, and repeat it after lost connections."""
+        """Make a call that is harmless if repeated, and repeat it after connection losses."""
         end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
         while True:
             try:
@@ -272,7 +271,6 @@ class ZooKeeperClient:
                 )
 
     def unavailable(self, refusal: KazooException) -> StoreUnavailableError:
-        """Convert an error other than a connection error to an error for the user."""
         if isinstance(refusal, AuthFailedError):
             return StoreUnavailableError(
                 f"{self._name} refuses the login of {self._username!r}: check the user and its password"
@@ -286,7 +284,7 @@ class ZooKeeperClient:
 
 
 def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
-    """Return kazoo's options for logging in a user; None without a user. Raises `StoreUnavailableError`."""
+    """Return kazoo's options for logging in a user, if any. Raises `StoreUnavailableError`."""
     if settings.username is None:
         return None
     if find_spec("puresasl") is None:
@@ -305,8 +303,8 @@ class ZooKeeperLatch:
     """The latch of a driver in ZooKeeper: an ephemeral node among those of all contenders.
 
     The lowest number leads. A waiting driver watches only the node before its own, so that the end of a leader wakes a
-    single driver (ZooKeeper's recipe for leader election). Everything happens on one thread. The latch is lost with its
-    session, or after the duration of a session without a connection.
+    single driver (ZooKeeper's recipe for leader election). Everything happens on one thread. The latch is lost when its
+    session ends, or after a session timeout without a connection.
     """
 
     def __init__(self, client: ZooKeeperClient) -> None:
@@ -318,7 +316,7 @@ class ZooKeeperLatch:
 
     @property
     def held(self) -> str | None:
-        """The full path of the node with which this driver leads; None if it does not lead."""
+        """The full path of the node with which this driver leads, or None if it does not lead."""
         return self._held
 
     def acquire(self, holder: LatchHolder) -> None:
@@ -326,14 +324,13 @@ class ZooKeeperLatch:
         Thread(target=self._contend, args=(holder,), name="flykka-high-availability-latch", daemon=True).start()
 
     def lose(self, latch: str) -> None:
-        """Give up the latch, because its node does not exist any more."""
         with self._client.changed:
             if self._held == latch:
                 self._held = None
                 self._client.changed.notify_all()
 
     def close(self) -> None:
-        """Give up the latch; the client, which is closed next, ends the session."""
+        """Give up the latch. The client, which is closed next, ends the session."""
         with self._client.changed:
             self._held = None
             self._client.changed.notify_all()
@@ -360,7 +357,9 @@ class ZooKeeperLatch:
                 self._client.delete_latch(latch)
 
     def _wait_lowest(self) -> str | None:
-        """Wait until this driver's node is the lowest, and return its path; None if the caller must check again."""
+        """Wait until this driver's node is the lowest, and return its path. None means that the caller must check
+        again.
+        """
         latches = self._client.latches()
         mine = next((index for index, name in enumerate(latches) if name.startswith(self._prefix)), None)
         if mine is None:

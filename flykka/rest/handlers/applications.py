@@ -18,8 +18,6 @@ _ONE = "/applications/{applicationid}"
 
 
 class ApplicationHandlers:
-    """Handles requests by querying the cluster; `application_id` identifies this process and its program."""
-
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
@@ -72,7 +70,6 @@ class EndHandlers:
 
 
 def check_application(query: Query, application_id: str) -> None:
-    """Raise `RestError` if the path has another application id."""
     requested_id = query.path["applicationid"]
     if requested_id != application_id:
         raise RestError(404, f"Application {requested_id} not found")

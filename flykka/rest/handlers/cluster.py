@@ -1,4 +1,4 @@
-"""The cluster: counts of jobs by status, TaskManagers, the JobManager, and the configuration of the page."""
+"""The cluster: numbers of jobs by status, TaskManagers, the JobManager, and the configuration of the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from flykka.rest.responses.configuration import cluster_configuration, environme
 from flykka.rest.responses.io_metrics import Json
 
 FLINK_VERSION = "2.3.0"
-"""The version of Flink whose REST API this is."""
 
 REFRESH_MS = 3_000
 
@@ -87,7 +86,7 @@ class ClusterHandlers:
         return task_manager_details(own, self._tasks()[own.task_manager], now_ms)
 
     def _tasks(self) -> Counter[TaskManagerId | None]:
-        """Count the tasks on each TaskManager: a slot may contain several tasks, or none while its job restarts."""
+        """Count the tasks on each TaskManager. A slot may contain several tasks, or none while its job restarts."""
         return Counter(subtask.current.task_manager for subtask in running_subtasks(self._gateway))
 
     def _configuration(self, query: Query) -> list[Json]:
@@ -98,7 +97,7 @@ class ClusterHandlers:
 
 
 def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
-    """Return the TaskManager in the path, and the current time. Raises `RestError` if there is no such TaskManager."""
+    """Return the TaskManager in the path, and the current time."""
     slots, name = gateway.slots(), query.path["id"]
     task_manager = next((each for each in slots.by_task_manager if each.task_manager == name), None)
     if task_manager is None:
@@ -107,7 +106,6 @@ def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerI
 
 
 def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
-    """Yield each subtask whose current attempt has not ended."""
     for job in running(gateway.jobs()):
         for vertex in gateway.details(job.job_id).vertices:
             for subtask in gateway.vertex(job.job_id, vertex.vertex_id)[1]:
@@ -135,7 +133,6 @@ _METRICS = tuple(
 
 
 def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
-    """Format a TaskManager for the list, with the number of its tasks."""
     return {
         "id": own.task_manager,
         "path": f"/user/{own.task_manager}",
@@ -150,7 +147,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
         "hardware": {
             "cpuCores": os.cpu_count() or 1,
             "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            # Flink reports the size of the JVM heap; here rows and state are in Spark.
+            # Flink reports the size of the JVM heap. Here rows and state are in Spark.
             "freeMemory": 0,
             "managedMemory": own.total.managed_mib * MIB,
         },
@@ -165,7 +162,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
 
 
 def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
-    """Format Flink's ResourceProfileInfo, with memory in MiB; network memory is not divided by slot."""
+    """Format Flink's ResourceProfileInfo, with memory in MiB. Network memory is not divided by slot."""
     return {
         "cpuCores": spec.cpu_millis / 1_000,
         "taskHeapMemory": spec.heap_mib,

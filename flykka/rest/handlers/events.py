@@ -1,4 +1,4 @@
-"""Server-sent events: sends the data of the page when it changes. The page reads them by fetch, with its token."""
+"""Server-sent events: sends the page its data when the data changes. The page reads events by fetch, with its token."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ async def changes(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[bytes]:
-    """Yield frames: the first response, then each changed one; a heartbeat if nothing was sent for long.
+    """Yield frames: the first response, then each changed response, and a heartbeat if nothing was sent for long.
 
-    `now` in a frame is the time of the server, from which the page counts durations. If a query fails, a last frame
+    `now` in a frame is the time of the server, from which the page computes durations. If a query fails, a last frame
     with the event `failed` contains the reason.
     """
     answer, sent, last = first, b"", clock()
@@ -65,7 +65,7 @@ def _bytes(answer: Json) -> bytes:
 
 
 class EventHandlers:
-    """The event streams of one server, whose number is limited."""
+    """The event streams of one server. Their number is limited."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
@@ -99,7 +99,7 @@ class EventHandlers:
 
 
 class _JobQuery:
-    """A query for the events of a job, which requests the job graph only once."""
+    """A query for the events of a job. It requests the job graph only once."""
 
     def __init__(self, gateway: ClusterQueries, job_id: JobId) -> None:
         self._gateway = gateway

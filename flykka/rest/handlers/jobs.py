@@ -26,10 +26,10 @@ from flykka.rest.responses.jobs import (
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
-"""For a job with more subtasks, the overview omits times and counts of vertices."""
+"""The overview of a job with more subtasks omits the times and counts of vertices."""
 
 LONGEST_WHY_S = 10.0
-"""The maximum number of seconds that an actor has to reply; the request may take three times as long."""
+"""The maximum seconds that an actor has to reply. The request may take three times as long."""
 
 
 class JobHandlers:
@@ -124,7 +124,7 @@ class JobHandlers:
 
 
 class CancelHandlers:
-    """Cancels a job, immediately or when its client sends no more heartbeats."""
+    """Cancels a job, at once or when its client stops sending heartbeats."""
 
     def __init__(self, gateway: RestfulGateway) -> None:
         self._gateway = gateway
@@ -172,7 +172,7 @@ class CancelHandlers:
 def exception_history(
     entries: Sequence[RootExceptionHistoryEntry], most: int, labelled: Mapping[str, str] | None = None
 ) -> Json:
-    """Format the last failures, at most `most`; `truncated` is true if there are more.
+    """Format the last failures, at most `most`. `truncated` is true if there are more.
 
     If `labelled` is not empty, only failures with all of these labels are included.
     """
@@ -194,7 +194,7 @@ def exception_history(
 
 
 def label_filter(text: str | None) -> dict[str, str]:
-    """Parse the labels in `key:value,key:value`, Flink's format in queries. Raises `RestError` if it is invalid."""
+    """Parse `key:value,key:value`, Flink's format of labels in queries. Raises `RestError` if it is invalid."""
     labels: dict[str, str] = {}
     for pair in (text or "").split(","):
         key, colon, value = pair.partition(":")
@@ -212,7 +212,7 @@ def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
 
 
 def _repeated(entry: RootExceptionHistoryEntry) -> Json:
-    """Format the time of the last repetition of a failure, and the number of repetitions as a label."""
+    """Format when a failure was last repeated. The number of repetitions is a label."""
     if entry.last_timestamp_ms is None:
         return {}
     labels = {"times": str(entry.times), **_labels(entry.root)}
@@ -235,7 +235,7 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
 
 
 def diagnosis(parts: JobDiagnosis) -> Json:
-    """Format a `JobDiagnosis`. A fact without a label continues the previous fact."""
+    """Format a diagnosis. A fact without a label continues the previous fact."""
     return {
         "answer": parts.answer,
         "facts": [list(fact) for fact in parts.facts],

@@ -1,6 +1,6 @@
 """URLs for the logs of ended jobs, created from patterns (Flink's `historyserver.log.*.url-pattern`).
 
-Archives contain no logs. If a service stores the logs of all drivers, the patterns describe its URLs.
+Archives contain no logs. If a service stores the logs of all drivers, the patterns describe the service's URLs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.rest.responses.io_metrics import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUrls:
-    """URL patterns with placeholders `<jobid>` and `<tmid>` for a job and a TaskManager; None without a service.
+    """URL patterns with placeholders `<jobid>` and `<tmid>` for a job and a TaskManager. None if there is no service.
 
     Raises:
         ValueError: a pattern is not an HTTP URL.
@@ -33,7 +33,7 @@ class LogUrls:
 
 
 class LogUrlHandlers:
-    """Returns URLs of logs, after the history has checked that the job exists."""
+    """Returns URLs of logs. The history has checked that the job exists."""
 
     def __init__(self, gateway: JobQueries, urls: LogUrls) -> None:
         self._gateway = gateway

@@ -18,7 +18,7 @@ from flykka.rest.responses.metrics import aggregated, coordinator_metrics, liste
 
 
 class MetricHandlers:
-    """Returns the metrics of running jobs, and of ended jobs if they are named."""
+    """Returns the metrics of running jobs, and of ended jobs if a request names them."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway

@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 def is_page(path: str) -> bool:
-    """Return True for the page and its files, which contain no data of jobs and ask for the token."""
+    """Return whether the path belongs to the page. Its files contain no data of jobs, and ask for the token."""
     return path == "/" or path.startswith(_FOLDER)
 
 
@@ -41,16 +41,15 @@ class PageHandlers:
         self._gateway = gateway
         self._now_ms = now_ms
         self._last_work = last_work
-        # The files are read once, so that no request accesses other files.
+        # The files are read once, so no request can access other files.
         self._files = dict(_page())
 
     def routes(self) -> Iterator[Route]:
-        """Yield the routes of the page at `/` and of its files."""
         yield Route("/", self._index)
         yield Route(f"{_FOLDER}{{name}}", self._file)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """Yield the endpoints for data that Flink's API does not offer."""
+        """Yield the endpoints of data that Flink's API does not offer."""
         vertex = "/jobs/{jobid}/vertices/{vertexid}"
         yield Endpoint(f"{vertex}/attempts", self._attempts, "The newest attempts of a vertex, earlier ones too")
         work = f"{vertex}/subtasks/{{subtask:int}}/work"

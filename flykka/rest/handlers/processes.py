@@ -1,6 +1,7 @@
 """The process of the JobManager, which also contains the TaskManagers: metrics, threads, logs.
 
-A TaskManager has its own slots and buffers, and threads for its attempts. Memory, collectors and the log are shared.
+A TaskManager has its own slots and buffers, and threads for its attempts. All of them share memory, garbage collector
+and log.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ class ServedProcess:
         self.log.attach()
 
     def close(self) -> None:
-        """Stop capturing the log, and stop sampling threads."""
         self.log.detach()
         self.flame_graphs.close()
 
@@ -51,7 +51,7 @@ _NOT_THERE = "File not found."
 
 
 class JobManagerHandlers:
-    """Handles requests with data of the process itself; no actor is queried."""
+    """Handles requests with data of the process itself, without a query to an actor."""
 
     def __init__(self, process: ServedProcess) -> None:
         self._process = process
@@ -72,8 +72,6 @@ class JobManagerHandlers:
 
 
 class TaskManagerHandlers:
-    """Handles requests by querying the cluster, and with data of the process that contains all TaskManagers."""
-
     def __init__(self, gateway: RestfulGateway, process: ServedProcess) -> None:
         self._gateway = gateway
         self._process = process

@@ -55,7 +55,9 @@ class Recording:
         self._stories: dict[tuple[JobId, int], _CachedStory] = {}
 
     def held(self) -> Json:
-        """Describe the content: `kind` is `memory`, `file` or `none`. Raises `RestError` after the system ended."""
+        """Describe the content: `kind` is `memory`, `file` or `none`. Raises `RestError` after the system has
+        terminated.
+        """
         match self._recorder:
             case FlightRecorder() as recorder:
                 try:
@@ -85,7 +87,7 @@ class Recording:
         cached = self._stories.get((job_id, checkpoint_id))
         if cached is None:
             return None
-        # For files this cannot be decided, because the file size does not include buffered records.
+        # The size of a file does not show this, because records may be buffered.
         is_same = cached.held["kind"] == "memory" and self.held() == cached.held
         return cached.story if is_same or self._clock() - cached.made_at < STORY_SECONDS else None
 
@@ -113,7 +115,7 @@ class Recording:
 
     @contextmanager
     def _trace_file(self) -> Iterator[Path]:
-        """Write the trace to a file, which is deleted after the block if it is a flight record."""
+        """Write the trace to a file. The file of a flight record is deleted after the block."""
         with TemporaryFolder("recording") as folder:
             write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")
             if write is None:
@@ -125,7 +127,7 @@ class Recording:
 
 
 class RecorderHandlers:
-    """Handles requests with data of the recorder; the cluster checks that the checkpoint exists."""
+    """Handles requests with data of the recorder. The cluster checks that the checkpoint exists."""
 
     def __init__(self, gateway: RestfulGateway, recording: Recording) -> None:
         self._gateway = gateway
@@ -151,7 +153,7 @@ class RecorderHandlers:
         try:
             self._gateway.checkpoint(job_id, checkpoint_id)
         except RestError as refused:
-            # If actors do not reply, the recorder still works.
+            # The recorder works even if no actor replies.
             if refused.status != 503:
                 raise
         return self._recording.cached_story(job_id, checkpoint_id) or Costly(

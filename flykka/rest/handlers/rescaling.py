@@ -100,11 +100,9 @@ class ResourceRequirementsHandlers:
 
 _RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
 NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
-"""The resource profile of a slot request without specified resources."""
 
 
 def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
-    """Parse the bounds in a request. Raises `RestError` if they have another format."""
     requirements: list[JobVertexResourceRequirements] = []
     for vertex_id, bounds in body.items():
         match bounds:
@@ -140,7 +138,6 @@ def rescales_history(snapshot: RescalesSnapshot) -> list[Json]:
 
 
 def rescales_summary(snapshot: RescalesSnapshot) -> Json:
-    """Format the counts, and the durations of the retained rescales."""
     ended = [rescale for rescale in snapshot.rescales if rescale.terminal_state is not None]
     return {
         "rescalesCounts": _counts(snapshot),
@@ -155,7 +152,7 @@ def rescales_summary(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescale_details(rescale: Rescale) -> Json:
-    """Format a rescale. Its states contain no exceptions, which are in the exception history of the job."""
+    """Format a rescale. Its states contain no exceptions, which are in the job's exception history."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,
@@ -200,7 +197,7 @@ def _vertex(vertex: VertexRescale) -> Json:
 
 
 def _slots(name: str, vertices: list[VertexRescale]) -> Json:
-    """Format a slot sharing group, which has as many slots as its widest vertex has subtasks."""
+    """Format a slot sharing group. It has as many slots as its widest vertex has subtasks."""
     before = [vertex.pre_parallelism for vertex in vertices if vertex.pre_parallelism is not None]
     after = [vertex.post_parallelism for vertex in vertices if vertex.post_parallelism is not None]
     return {

@@ -1,4 +1,4 @@
-"""The checkpoints of a job; and savepoints, stops and disposals, which are triggered and then polled."""
+"""The checkpoints of a job. Also savepoints, stops and disposals, which are triggered and then polled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.rest.responses.checkpoints import (
 from flykka.rest.responses.io_metrics import Json
 
 HISTORY_SHOWN = 10
-"""The default number of listed checkpoints, as in Flink, because a dashboard polls every second."""
+"""The default number of listed checkpoints, as in Flink. It is small because a dashboard polls every second."""
 
 _DISPOSAL = "savepoint-disposal"
 _FORMATS = ("CANONICAL", "NATIVE")
@@ -125,7 +125,9 @@ class SnapshotHandlers:
         return self._operations.result(query.job_id, query.path["triggerid"], "failureCause")
 
     def _target(self, query: Query, requested: str | None) -> tuple[JobId, str]:
-        """Return the job and the savepoint directory. Raises `RestError` if neither request nor job sets it."""
+        """Return the job and the savepoint directory. Raises `RestError` if neither the request nor the job sets a
+        directory.
+        """
         job_id = query.job_id
         directory = requested or self._gateway.graph(job_id).checkpointing.savepoint_directory
         if directory is None:
@@ -153,14 +155,14 @@ class SnapshotHandlers:
 
 
 def _check_format(query: Query) -> None:
-    """Refuse an unknown format. Flink's two formats are accepted, and mean the same here. Raises `RestError`."""
+    """Raise `RestError` for an unknown format. Flink's two formats are accepted, and mean the same here."""
     format_type = query.text("formatType")
     if format_type is not None and format_type not in _FORMATS:
         raise RestError(400, f"there is no format of savepoints {format_type!r}: there are {', '.join(_FORMATS)}")
 
 
 def _disposed(path: str) -> Json:
-    """Delete a savepoint, after checking that the path is a savepoint. Raises `RestError`."""
+    """Delete a savepoint. Raises `RestError` if the path is not a savepoint."""
     folder = path.rstrip("/").removesuffix("/_metadata")
     if ".." in PurePosixPath(folder).parts or not is_savepoint(folder):
         raise RestError(400, f"{path} is not a savepoint")

@@ -167,7 +167,7 @@ class VertexHandlers:
 
 
 def _attempt_of(subtask: SubtaskDetails, query: Query) -> tuple[AttemptDetails, Sequence[AccumulatorSnapshot]]:
-    """Return the attempt in the path, and its accumulators. Raises `RestError` if the attempt is no longer known."""
+    """Return the attempt in the path, and its accumulators. Raises `RestError` if the attempt is unknown."""
     number, current = int(query.path["attempt"]), subtask.current
     if number == current.attempt_number:
         return current, subtask.accumulators

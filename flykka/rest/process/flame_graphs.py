@@ -1,8 +1,8 @@
 """Flame graphs: sampled stacks of the threads that work for a vertex, merged to a tree (Flink's VertexFlameGraph).
 
-A separate thread samples one vertex at a time; no actor is queried. Only threads of attempts are sampled: stages,
+A separate thread samples one vertex at a time. No actor is queried. Only threads of attempts are sampled: stages,
 snapshots, commits and work of the engine. Turns of actors are short, run on shared threads, and are not attributed to
-vertices. Spark runs a stage in its JVM and Python workers, so the sampled thread only waits for it.
+vertices. Spark runs a stage in its JVM and Python workers, so the sampled thread only waits for the stage.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ PAUSE_SECONDS = 0.05
 """The number of samples in a graph, and the seconds between two samples, as in Flink."""
 
 REFRESH_SECONDS = 60.0
-"""Seconds after which a requested graph is sampled again; until then the old graph is returned."""
+"""Seconds after which a requested graph is sampled again. Until then the old graph is returned."""
 
 BUSY_SHARE = 0.1
 """A thread counts as on the CPU in a sample if it used this fraction of the time since the previous sample."""
 
 _KEPT = 16
 _WAITING, _TERMINATED = -3, -1
-"""Flink's `endTimestamp` while the first samples are being taken, and if the vertex does not run any more."""
+"""Flink's `endTimestamp` while the first samples are being taken, and if the vertex no longer runs."""
 
 _OF_ATTEMPT = re.compile(r"(?P<job>[^_ ]+)_(?P<vertex>.+)_(?P<subtask>\d+)_\d+ ")
-"""The name of an attempt's thread: the attempt id, and its work."""
+"""The name of a thread that works for an attempt: the attempt id, and the work."""
 
 
 class FlameGraphType(StrEnum):
-    """The samples in a graph: all, only those of threads on the CPU, or only those of waiting threads."""
+    """The samples in a graph: all, those of threads on the CPU, or those of waiting threads."""
 
     FULL = "FULL"
     ON_CPU = "ON_CPU"
@@ -62,7 +62,8 @@ class _SampledVertex:
 
 
 ProcessorTime = Callable[[ThreadSample], int | None]
-"""Returns a thread's CPU time in ns; None if the platform does not report it, or the thread has ended."""
+"""A function that returns a thread's CPU time in ns. None if the platform does not report it or the thread has ended.
+"""
 
 
 def processor_time(thread: ThreadSample) -> int | None:
@@ -80,7 +81,7 @@ class FlameGraphs:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], bool] | None = None,
     ) -> None:
-        """Create the sampler. `clock` returns seconds; `pause` waits, and returns True to stop sampling."""
+        """`clock` returns seconds. `pause` waits, and returns True to stop sampling."""
         self._sample = sample
         self._processor_time = processor_time
         self._clock = clock
@@ -99,7 +100,7 @@ class FlameGraphs:
         subtask: int | None,
         now_ms: Callable[[], int],
     ) -> Json:
-        """Return the last graph of a vertex or of one subtask; start sampling if there is none or it is old."""
+        """Return the last graph of a vertex or of one subtask. Starts sampling if there is none or it is old."""
         key = job_id, vertex_id
         with self._lock:
             self._store_finished()
@@ -149,12 +150,10 @@ class FlameGraphs:
 
 
 def terminated() -> Json:
-    """Return the response for a vertex that does not run any more."""
     return {"endTimestamp": _TERMINATED}
 
 
 def subtask_of(thread: str, job_id: JobId, vertex_id: JobVertexId) -> int | None:
-    """Return the subtask of this vertex for which the thread with this name works, or None."""
     match = _OF_ATTEMPT.match(thread)
     if match is None or (match["job"], match["vertex"]) != (job_id, vertex_id):
         return None
@@ -181,7 +180,7 @@ class _FrameNode:
         self.children: dict[str, _FrameNode] = {}
 
     def to_json(self, name: str) -> Json:
-        """Convert the node and its children; the depth is limited to a hundred frames."""
+        """Convert the node and its children, to a depth of a hundred frames."""
         below = [child.to_json(place) for place, child in self.children.items()]
         return {"name": name, "value": self.value, "children": below}
 

@@ -1,7 +1,7 @@
-"""The log of this process, as far as it is kept in memory, and the log files.
+"""The log of this process: its last lines, which are kept in memory, and the log files.
 
 A handler of the logger `flykka` keeps the last lines, without affecting other handlers. Python's handler of last resort
-prints warnings only if there is no other handler; this handler would suppress it, and therefore calls it.
+prints warnings only if there is no other handler. This handler would suppress those, and therefore calls it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOG_BYTES = 1024 * 1024
-"""The maximum size of the log in memory."""
+"""The maximum size in bytes of the log in memory."""
 
 LOG_NAME = "flykka.log"
-"""The name of the log in memory, in the list of logs."""
 
 _LOGGER = "flykka"
 _FORMAT = "%(asctime)s %(levelname)-8s %(name)s: %(message)s"
@@ -27,7 +26,7 @@ _STDOUT = Path("/proc/self/fd/1")
 
 
 class ProcessLog(logging.Handler):
-    """Keeps the end of the log from `attach` to `detach`: records of the logger `flykka` and its children."""
+    """Keeps the last records of the logger `flykka` and its children, from `attach` to `detach`."""
 
     def __init__(self, most_bytes: int = LOG_BYTES) -> None:
         super().__init__()
@@ -44,7 +43,6 @@ class ProcessLog(logging.Handler):
         logging.getLogger(_LOGGER).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record, including the traceback of its exception."""
         line = f"{self.format(record)}\n".encode(errors="replace")[-self._most :]
         self._lines.append(line)
         self._bytes += len(line)
@@ -74,7 +72,6 @@ class ProcessLog(logging.Handler):
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Prevent additions to the log during the block."""
         self.acquire()
         try:
             yield
@@ -83,7 +80,7 @@ class ProcessLog(logging.Handler):
 
 
 def standard_output() -> Path | None:
-    """Return the file that standard output is redirected to; None for a terminal, a pipe, or an unknown target."""
+    """Return the file to which standard output is redirected, or None for a terminal, a pipe, or an unknown target."""
     try:
         return _STDOUT if _STDOUT.exists() and stat.S_ISREG(os.fstat(1).st_mode) else None
     except OSError:
@@ -111,7 +108,6 @@ def _last_resort(record: logging.LogRecord, own: ProcessLog) -> None:
 
 
 def _handlers(name: str) -> Iterator[logging.Handler]:
-    """Yield the handlers of a record of this logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from logger.handlers

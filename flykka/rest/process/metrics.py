@@ -18,16 +18,15 @@ _STATM = Path("/proc/self/statm")
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 ReadJvm = Callable[[], Mapping[str, float]]
-"""Returns the metrics of the data plane's JVM, with Flink's names. May block."""
+"""A function that returns the metrics of the data plane's JVM, with Flink's names. May block."""
 
 
 def no_jvm() -> Mapping[str, float]:
-    """Return no metrics, for a data plane without a JVM."""
     return {}
 
 
 def python_metrics() -> dict[str, float]:
-    """Measure the process: sizes in bytes, CPU time in ns."""
+    """Measure the process. Sizes are in bytes, CPU time in ns."""
     memory = f"{_PYTHON}.Memory"
     metrics: dict[str, float] = {
         f"{memory}.Resident.Max": getrusage(RUSAGE_SELF).ru_maxrss * _RSS_UNIT,

@@ -1,4 +1,4 @@
-"""The threads of this process with their stacks (Flink's ThreadDumpInfo), and the attempts that they work for."""
+"""The threads of this process with their stacks (Flink's ThreadDumpInfo), and the attempts for which they work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.inspection.thread_stacks import DUMPED_THREADS, Stack, stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSample:
-    """A thread and its stack, innermost frame first; the stack is None if the interpreter has not dumped it."""
+    """A thread and its stack, innermost frame first. The stack is None if the interpreter has not dumped it."""
 
     ident: int
     native_id: int | None
@@ -30,7 +30,6 @@ class ThreadSample:
 
 
 Sample = Callable[[], list[ThreadSample]]
-"""Samples all threads once."""
 
 
 def sample_threads() -> list[ThreadSample]:
@@ -50,14 +49,14 @@ def sample_threads() -> list[ThreadSample]:
 
 
 def thread_dump(threads: Collection[ThreadSample]) -> Json:
-    """Format the threads as in Flink, each as a text like Java's."""
+    """Format the threads as in Flink. Each is a text like Java's."""
     return {
         "threadInfos": [{"threadName": each.name, "stringifiedThreadInfo": _text(each)} for each in threads],
     }
 
 
 def place_of(frame: FrameSummary, modules: dict[str, str]) -> str:
-    """Format a frame as `module.function`, with its file if it belongs to no module."""
+    """Format a frame as `module.function`. If it belongs to no module, the file takes the module's place."""
     return f"{modules.get(frame.filename, frame.filename)}.{frame.name}"
 
 

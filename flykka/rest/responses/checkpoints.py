@@ -16,7 +16,7 @@ from flykka.rest.responses.io_metrics import NEVER, Json, summary_over
 
 
 def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None, *, listed: int) -> Json:
-    """Format the checkpoints of a job, the newest `listed`; `restored_ms` is the time of its last restore."""
+    """Format the newest `listed` checkpoints of a job. `restored_ms` is the time of its last restore."""
     completed = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
     counts, summary = stats.counts, stats.summary
     latest: Json = {
@@ -62,7 +62,7 @@ def subtask_details(
     subtasks: Sequence[SubtaskCheckpointStatistics],
     vertex: JobVertex,
 ) -> Json:
-    """Format the subtasks of a vertex in a checkpoint; only the sums if the subtasks are not retained any more."""
+    """Format the subtasks of a vertex in a checkpoint, or only their sums if the subtasks are not retained."""
     is_kept = bool(subtasks) or not checkpoint.num_acknowledged_subtasks
     there = {each.subtask: each for each in subtasks if each.vertex_id == vertex.vertex_id}
     of = [each.metrics for each in there.values()]
@@ -94,7 +94,7 @@ def subtask_details(
 
 
 def checkpoint_config(graph: JobGraph) -> Json:
-    """Format the settings of a job's checkpoints (Flink's CheckpointConfigInfo)."""
+    """Format the checkpoint settings of a job (Flink's CheckpointConfigInfo)."""
     settings = graph.checkpointing
     retention = settings.retention
     return {
@@ -223,7 +223,7 @@ def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, checkpoint:
 
 
 def _over_history(all_of_them: StatsSummary, values: Sequence[int]) -> Json:
-    """Format minimum, maximum and average of all checkpoints, with percentiles of the retained checkpoints."""
+    """Format minimum, maximum and average over all checkpoints, and percentiles over the retained checkpoints."""
     return {
         **summary_over(values),
         "min": all_of_them.minimum,

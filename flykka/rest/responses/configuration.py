@@ -25,7 +25,7 @@ Value = str | int | float | bool | None
 
 
 def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Json]:
-    """Format the settings of a cluster as reported by its TaskManagers, without memory sizes."""
+    """Format the settings of a cluster that its TaskManagers report, without memory sizes."""
     per_task_manager = {each.slots for each in slots.by_task_manager}
     return _settings_list(
         {
@@ -36,7 +36,7 @@ def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Jso
 
 
 def job_configuration(graph: JobGraph) -> list[Json]:
-    """Format the settings of a job, without those that are not set. Addresses contain no credentials."""
+    """Format the settings of a job that are set. Addresses contain no credentials."""
     cancellation = graph.task_cancellation
     return _settings_list(
         {
@@ -57,7 +57,7 @@ def job_configuration(graph: JobGraph) -> list[Json]:
 
 
 def environment(of_process: ProcessEnvironment) -> Json:
-    """Format the Python interpreter in place of Flink's JVM; there is no class path."""
+    """Format the Python interpreter in place of Flink's JVM. There is no class path."""
     return {"jvm": {"version": of_process.version, "arch": of_process.arch, "options": []}, "classpath": []}
 
 

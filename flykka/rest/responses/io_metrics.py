@@ -39,7 +39,6 @@ def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) ->
 
 
 def aggregated(subtasks: Sequence[Json]) -> Json:
-    """Aggregate the `metrics` and `status-duration` of subtasks."""
     return {
         "metrics": _summaries([each["metrics"] for each in subtasks]),
         "status-duration": _summaries([each["status-duration"] for each in subtasks]),
@@ -52,7 +51,7 @@ def _summaries(several: Sequence[Json]) -> Json:
 
 
 def summary_of(values: Sequence[int]) -> Json:
-    """Compute minimum, maximum, average, sum and percentiles; zeros if there are no values."""
+    """Compute minimum, maximum, average, sum and percentiles. They are 0 if there are no values."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
     return {
@@ -81,7 +80,7 @@ def summary_over(values: Sequence[int]) -> Json:
 
 
 def percentile(ordered: Sequence[int], percent: float) -> int:
-    """Return this percentile of ordered values, by nearest rank."""
+    """Return a percentile of ordered values, by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
 
 
@@ -90,7 +89,6 @@ def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 
 
 NEVER = -1
-"""The time of an event that has not happened."""
 
 _LASTING = (
     ExecutionState.CREATED,
@@ -119,7 +117,7 @@ def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
-    """Return the time spent in each state; 0 for skipped states."""
+    """Return the time spent in each state. Skipped states have 0."""
     stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
     spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
     for number, stamp in enumerate(stamps):

@@ -33,7 +33,7 @@ _MESSAGE_CHARACTERS = 1_000
 
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
-    """Format all jobs, newest first; if they come from a history, also include the directory of its archives."""
+    """Format all jobs, newest first. For jobs of a history, the directory of the archives is included."""
     return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 
@@ -87,7 +87,7 @@ def job_event(
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """Format the partitioning of an edge, marked if a failure loses rows."""
+    """Format the partitioning of an edge. An edge that loses rows in a failure is marked."""
     is_approximate = edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
     return f"{'APPROXIMATE ' if is_approximate else ''}{edge.ship_strategy.value}"
 
@@ -163,7 +163,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
 def _outcome(entry: RootExceptionHistoryEntry) -> Json:
     return {
         "number": entry.number,
-        # Flink's exceptions only contain the stack; the message begins with the user's own line.
+        # Flink's exceptions only contain the stack. The message begins with the user's own line.
         "message": entry.root.cause.message[:_MESSAGE_CHARACTERS],
         "outcome": entry.outcome.value,
         "times": entry.times,
@@ -175,7 +175,7 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
 
 
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
-    """Format the attempts of a vertex, including earlier ones, ordered by start time; only the newest are included."""
+    """Format the newest attempts of a vertex, ordered by start time."""
     events = [
         each
         for subtask in subtasks
@@ -192,7 +192,7 @@ def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Js
 
 
 def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
-    """Format an attempt; None before its first state is known."""
+    """Format an attempt. Returns None if its first state is not known yet."""
     if not attempt.timestamps:
         return None
     started, ended = min(stamp.at_ms for stamp in attempt.timestamps), terminal_ms(attempt)
@@ -208,11 +208,10 @@ def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
 
 
 LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
-"""Returns the work of the newest attempt of a subtask; None if it is unknown. May block."""
+"""A function that returns the work of a subtask's newest attempt, or None if unknown. May block."""
 
 
 def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-    """Return None, for a data plane that does not report its work."""
     return None
 
 

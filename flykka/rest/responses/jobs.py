@@ -1,4 +1,4 @@
-"""Jobs: the list, a job with its vertices and plan, its result, and the application that the jobs belong to.
+"""Jobs: the list, a job with its vertices and plan, its result, and the application to which the jobs belong.
 
 Follows Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and
 ApplicationDetailsInfo.
@@ -41,9 +41,9 @@ from flykka.rest.responses.io_metrics import NEVER, Json, by_state, io_metrics, 
 from flykka.rest.responses.vertices import accumulators
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
-"""Flink's states; a task is never INITIALIZING here."""
+"""Flink's states. A task is never INITIALIZING here."""
 _WITHIN_A_TASK = "undefined"
-"""Flink's exchange mode for edges without one; here for edges within a chain, which forward batches."""
+"""Flink's exchange mode for edges that have none. Here it marks edges within a chain, which forward batches."""
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
@@ -134,7 +134,6 @@ def job_config(graph: JobGraph) -> Json:
 
 
 def slot_sharing_group_id(group: str) -> str:
-    """Return the id of a slot sharing group: hexadecimal, as Flink's are."""
     return group.encode().hex().ljust(32, "0")[:32]
 
 
@@ -143,7 +142,6 @@ def _or_never(at_ms: int | None) -> int:
 
 
 def in_words(strategy: RestartStrategyConfiguration) -> str:
-    """Format a restart strategy and its settings as Flink does."""
     match strategy:
         case NoRestartStrategyConfiguration():
             return "Restart deactivated."
@@ -163,7 +161,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """Format the operators in topological order. All operators belong to a vertex, so none is pending."""
+    """Format the operators in topological order. None is pending, because all belong to a vertex."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -204,7 +202,6 @@ _APPLICATION_STATUS = {
 
 
 def execution_result(details: JobDetails) -> Json:
-    """Format the result, or the information that the job is still running."""
     if details.status not in JOB_GLOBALLY_TERMINAL:
         return {"status": {"id": "IN_PROGRESS"}}
     result: Json = {
@@ -220,7 +217,7 @@ def execution_result(details: JobDetails) -> Json:
 
 
 def _cause(details: JobDetails) -> SerializedThrowable | None:
-    """Return the failure that ended the job, or the reason of a cancellation not requested by a user."""
+    """Return the failure that ended the job, or the reason of a cancellation that no user requested."""
     match details.status:
         case JobStatus.FAILED:
             return details.last_failure
@@ -235,7 +232,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """Format the application with its number of jobs per status. Its status is RUNNING, as others cannot respond."""
+    """Format the application with its number of jobs per status. Its status is RUNNING, because it responds."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,
@@ -273,7 +270,6 @@ def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
 
 
 def stack_of(cause: SerializedThrowable) -> str:
-    """Return the stack of a failure, or its message if there is no stack."""
     return cause.stack_trace or f"{cause.type_name}: {cause.message}"
 
 

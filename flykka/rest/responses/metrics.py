@@ -36,7 +36,7 @@ _SEPARATORS = str.maketrans(" :,", "___")
 def identifier(operator: str, metric: str) -> str:
     """Return the name of a metric in lists, `<operator>.<metric>`.
 
-    Separators within names are replaced, as by Flink's MetricQueryService; dots remain between metric groups.
+    Separators within names are replaced, as in Flink's MetricQueryService. Dots remain between metric groups.
     """
     return f"{operator.replace('.', '_')}.{metric}".translate(_SEPARATORS)
 
@@ -102,7 +102,6 @@ def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
 
 
 def values_of_subtask(subtask: SubtaskDetails, names: str | None) -> list[Json]:
-    """List all metric names of a subtask, or the values of `names` as strings. Unknown names are ignored."""
     return listed(_measured(subtask), names)
 
 
@@ -131,7 +130,7 @@ def _measured(subtask: SubtaskDetails) -> dict[str, float]:
 
 
 def _user_metrics(subtask: SubtaskDetails) -> dict[str, float]:
-    """Return user metrics by `<operator>.<metric>`; a histogram has one value per statistic."""
+    """Return user metrics by `<operator>.<metric>`. A histogram has one value per statistic."""
     metrics: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
         values = numbers(values_of_metric(metric))
@@ -154,9 +153,9 @@ def task_manager_metrics(
 ) -> dict[str, float]:
     """Return a TaskManager's numbers of slots, tasks and network buffers, and the limit of buffers, if any.
 
-    Memory, threads and collectors belong to the process, which TaskManagers share. Flink's names of network memory are
-    used in the same sense: a segment is a network buffer, which has room for one batch, and is in use while a batch is
-    queued in it. The bytes of batches are limited, but not counted per TaskManager.
+    Memory, threads and collectors belong to the process, which TaskManagers share. Flink's names of network memory keep
+    their meaning: a segment is a network buffer, which has room for one batch, and is in use while a batch is queued in
+    it. The bytes of batches are limited, but not counted per TaskManager.
     """
     used = sum(each.current.metrics.input_queue_length + each.current.metrics.output_queue_length for each in running)
     metrics: dict[str, float] = {

@@ -93,7 +93,7 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
 
 
 def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
-    """Format the watermark of each subtask as a string; Long.MIN without a watermark.
+    """Format the watermark of each subtask as a string, Long.MIN if it has none.
 
     Subtasks at the end of their input are omitted: their watermark is not a time, but the dashboard shows it as a time.
     """

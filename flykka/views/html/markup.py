@@ -1,6 +1,6 @@
 """HTML that escapes by default: only `element` turns text into markup.
 
-A `display` is shown inside another page, such as the output of a notebook cell: it includes its stylesheet, and its
+A `display` is shown inside another page, such as the output of a notebook cell. It includes its stylesheet, and its
 text has the colour of that page. A `page` is self-contained.
 """
 
@@ -25,11 +25,11 @@ _STATUS_COLOURS = {
     "CANCELING": AMBER,
     "CANCELLING": AMBER,
 }
-"""Colours by state; states without a colour are waiting or cancelled."""
+"""Colours by state. States without a colour are waiting or cancelled."""
 
 
 class Html(str):
-    """Markup, which is inserted into other markup without escaping."""
+    """Markup that is inserted into other markup without escaping."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class Html(str):
 def element(tag: str, *content: str, **attributes: object) -> Html:
     """Create an element from content and attributes, which are escaped unless they are `Html`.
 
-    Empty attributes are omitted; `class_` becomes `class`, and `stroke_width` becomes `stroke-width`.
+    Empty attributes are omitted. `class_` becomes `class`, and `stroke_width` becomes `stroke-width`.
     """
     pairs = ((name.rstrip("_").replace("_", "-"), str(value)) for name, value in attributes.items())
     attributes_text = "".join(f' {name}="{escape(value)}"' for name, value in pairs if value)
@@ -45,7 +45,7 @@ def element(tag: str, *content: str, **attributes: object) -> Html:
 
 
 def fragment(*content: str) -> Html:
-    """Concatenate pieces of content; text is escaped."""
+    """Concatenate pieces of content. Text is escaped."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in content))
 
 
@@ -66,7 +66,7 @@ def head(name: str, *facts: str, state: str = "") -> Html:
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """Create a table of columns (title and class of the stylesheet) and rows; empty without rows."""
+    """Create a table of columns (title and class of the stylesheet) and rows. Without rows the result is empty."""
     body = fragment(
         *(
             element("tr", *(element("td", cell, class_=kind) for cell, (_, kind) in zip(row, columns, strict=True)))
@@ -78,7 +78,6 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> 
 
 
 def labelled(facts: Iterable[tuple[str, str]]) -> Html:
-    """Create a table without titles: a muted label and a text in each row."""
     rows = (element("tr", quiet(label, "td"), element("td", text, class_="wide")) for label, text in facts)
     return element("table", element("tbody", *rows))
 
@@ -93,7 +92,7 @@ def lines(text: str, *, bad: bool = False) -> Html:
 
 
 def display(*parts: str, kind: str = "") -> str:
-    """Wrap markup for display inside another page, with its stylesheet; `kind` is an additional class."""
+    """Wrap markup for display inside another page, with its stylesheet. `kind` is an additional class."""
     style = Html(asset("flykka.views.html", "display.css"))
     return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
 
@@ -112,5 +111,4 @@ def page(title: str, *body: str, style: str) -> str:
 
 @cache
 def asset(package: str, name: str) -> str:
-    """Return the text of a stylesheet or script in the folder of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

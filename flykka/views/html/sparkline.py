@@ -14,7 +14,7 @@ _TOP = 2
 
 
 def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap; `title` is its label."""
+    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap. `title` is the chart's label."""
     step = WIDTH / max(1, len(values) - 1)
     shapes = []
     for run in _runs(values):
@@ -31,7 +31,7 @@ def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html
 
 
 def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a bar chart of at most `BARS` values, from 0 to the greatest; None is a failure: red, of full height."""
+    """Draw at most `BARS` bars, from 0 to the greatest value. None is a failure: a red bar of full height."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
         [
@@ -50,7 +50,6 @@ def _bar(x: float, step: float, top: float, colour: str) -> Html:
 
 
 def _tops(values: Sequence[float | None]) -> list[float | None]:
-    """Return the upper end of each bar, measured from the upper edge."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return [
         None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values
@@ -58,7 +57,7 @@ def _tops(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """Return the points between gaps as runs, each point with its index."""
+    """Split the points at gaps. Each point has its index."""
     runs: list[list[tuple[int, float]]] = [[]]
     for place, top in enumerate(_tops(values)):
         if top is not None:

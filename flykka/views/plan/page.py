@@ -11,7 +11,7 @@ from flykka.views.html.markup import Html, asset, element, fragment
 from flykka.views.html.markup import page as html_page
 from flykka.views.plan.program_plan import PlanEdge, PlanGraph, PlanSlot, ProgramNode, ProgramPlan, Wiring
 
-# The width fits an operator id, which has 32 digits, in any font.
+# An operator id, which has 32 digits, fits into this width in any font.
 _WIDTH = 288
 _ACROSS = 80
 _BETWEEN = 22
@@ -41,7 +41,7 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A position on the page; without a node, an edge passes through it."""
+    """A position on the page. If it has no node, an edge passes through it."""
 
     node: ProgramNode | None
     left: int
@@ -138,7 +138,7 @@ def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
 
 
 def _label(edge: PlanEdge, target: _Box) -> Html:
-    """Return the label of an edge, placed before its target, because edges that leave one box overlap at first."""
+    """Place the label before the edge's target, because edges that leave one box overlap at first."""
     x, y = target.left - _ACROSS // 2, target.middle - 7
     return element("text", edge.label, x=x, y=y, text_anchor="middle")
 
@@ -168,7 +168,7 @@ class Layers:
     """The layout of a graph's boxes on a page: in layers from left to right, each after all its inputs.
 
     An edge that crosses layers has a position in each of them, so that it does not pass under a box. `layers` contains
-    the keys of each layer from top to bottom; `passed` contains, by edge, the keys of the positions that it crosses.
+    the keys of each layer from top to bottom. `passed` contains, by edge, the keys of the positions that it crosses.
     """
 
     layers: tuple[tuple[str, ...], ...]
@@ -176,7 +176,7 @@ class Layers:
 
 
 def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layers:
-    """Return the layers of a graph in topological order; the order within layers avoids crossing edges."""
+    """Return the layers of a graph in topological order. The order within layers avoids crossing edges."""
     depth: dict[str, int] = {}
     for node in nodes:
         depth[node] = max((depth[source] + 1 for source, target in edges if target == node), default=0)

@@ -34,20 +34,15 @@ _SHOWN = 8
 
 @value("plan.node")
 class ProgramNode(Value):
-    """A box: its operators, its parallelism, and further facts."""
-
     key: str
     kind: OperatorKind
     names: tuple[str, ...]
-    """The names of the operators in the box, in order."""
     parallelism: int
     facts: tuple[str, ...] = ()
 
 
 @value("plan.edge")
 class PlanEdge(Value):
-    """An arrow between two boxes, and its ship strategy."""
-
     source: str
     target: str
     label: str
@@ -55,7 +50,7 @@ class PlanEdge(Value):
 
 @value("plan.graph")
 class PlanGraph(Value):
-    """A graph of the plan, with nodes in topological order."""
+    """The nodes are in topological order."""
 
     title: str
     summary: str
@@ -65,8 +60,6 @@ class PlanGraph(Value):
 
 @value("plan.slot")
 class PlanSlot(Value):
-    """A slot: the tasks that share it, and their required resources as text."""
-
     group: str
     number: int
     tasks: tuple[str, ...]
@@ -75,13 +68,13 @@ class PlanSlot(Value):
 
 @value("plan.wiring")
 class Wiring(Value):
-    """The wiring of an edge: which subtasks of the source each subtask of the target reads."""
+    """The wiring of an edge: the subtasks of the source that each subtask of the target reads."""
 
     source: str
     target: str
     label: str
     reads: tuple[tuple[int, ...], ...]
-    """For each subtask of the target, the subtasks that it reads; empty if each subtask reads all."""
+    """For each subtask of the target, the subtasks that it reads. Empty if each subtask reads all."""
 
     def reads_text(self) -> str:
         """Describe which subtasks are read: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
@@ -104,7 +97,6 @@ class ProgramPlan(Value):
     wiring: tuple[Wiring, ...]
     tasks: int
     budget: str = ""
-    """The declared resources of each TaskManager as text; empty if none are declared."""
 
     @property
     def execution_summary(self) -> str:
@@ -112,7 +104,7 @@ class ProgramPlan(Value):
         return f"{tasks}; each TaskManager has {self.budget}" if self.budget else tasks
 
     def sections(self, graphs: Iterable[str]) -> Iterator[tuple[str, str, PlanGraph | None]]:
-        """Yield title, summary and graph of each part; no graph for the execution graph, which is drawn as slots."""
+        """Yield title, summary and graph of each part. The execution graph is None, because it is drawn as slots."""
         for name in graphs:
             if name == "execution":
                 yield "Execution graph", self.execution_summary, None
@@ -122,7 +114,7 @@ class ProgramPlan(Value):
 
 
 def program_plan(stream_graph: StreamGraph, job_graph: JobGraph, budget: str = "") -> ProgramPlan:
-    """Create the plan of a program from its graphs; `budget` describes the resources of a TaskManager."""
+    """Create the plan of a program from its graphs. `budget` describes the resources of a TaskManager."""
     return ProgramPlan(
         name=job_graph.name,
         stream=_stream(stream_graph, job_graph),

@@ -15,7 +15,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramNode, Pro
 SLOTS_SHOWN = 16
 _COLOURS = {
     OperatorKind.SOURCE: "green",
-    # The default colour of text is used, because white is invisible in a light terminal.
+    # The default text colour is used, because white is invisible in a light terminal.
     OperatorKind.STATELESS: "default",
     OperatorKind.LOCAL_INPUT: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
@@ -54,7 +54,6 @@ class SideNote:
 
 
 def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> RenderableType:
-    """Render a plan for printing; `graphs` names the parts of it."""
     parts: list[RenderableType] = [Text(f"{plan.name}\n", style="bold")]
     for title, summary, graph in plan.sections(graphs):
         parts.append(_heading(title, summary))

@@ -1,6 +1,6 @@
 """Formats columns as the user has written them, for operator names.
 
-PySpark prints the arguments in a call of a UDF as nodes of Spark's tree, with their fields and an address in the JVM.
+PySpark prints the arguments of a UDF call as nodes of Spark's tree, with their fields and an address in the JVM.
 """
 
 from __future__ import annotations

@@ -8,14 +8,12 @@ from flykka.views.text.user_stack import full_text
 
 
 def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
-    """Format a failure with the user's lines that led to it, and the reaction to it."""
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
     first, *others = story(entry)
     return [f"{at}  {first}", *(f"{' ' * len(at)}  {line}" for line in (*others, outcome(entry)))]
 
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
-    """Format the task and its failure in one line, followed by the user's lines that led to it, and its labels."""
     first = f"{place(entry)}{entry.root.cause.headline}{also(entry)}"
     labels_text = labels(entry)
     return [first, *full_text(entry.root.cause)[1:], *([labels_text] if labels_text else [])]
@@ -28,7 +26,7 @@ def labels(entry: RootExceptionHistoryEntry) -> str:
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """Format the task that failed and its TaskManager; empty for a failure of the whole job."""
+    """Format the failed task and its TaskManager, or return "" for a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""
@@ -48,7 +46,9 @@ def times(entry: RootExceptionHistoryEntry) -> str:
 
 
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """Format the reaction to a failure and its result; for a repeated failure, the number and the last reaction."""
+    """Format the reaction to a failure and its result. For a repeated failure, format their number and the last
+    reaction.
+    """
     return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
 
 

@@ -18,7 +18,6 @@ _LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), 
 
 
 def format_bytes(size: int) -> str:
-    """Format a size in powers of 1024."""
     if size < 1_024:
         return f"{size} B"
     amount = size / 1_024
@@ -39,12 +38,12 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """Format the number of files that wait to be read; empty for 0."""
+    """Format the number of files that wait to be read, or return "" for 0."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 
 def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
-    """Name the subtask or partition of source `name` that event time waits for, and how long it has had no rows."""
+    """Name the subtask or partition of the source for which event time waits, and how long it has had no rows."""
     of = f"partition {hold.partition!r} of {name}" if hold.partition else name
     if hold.watermark_ms == WATERMARK_MIN:
         return f"event time waits for {of}: no row with an event time for {lasting(now_ms - hold.since_ms)}"
@@ -55,7 +54,7 @@ def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
 
 
 def format_event_time_wait(details: JobDetails) -> str:
-    """Name the source or partition that event time waits for; empty if all have had rows recently."""
+    """Name the source or partition for which event time waits, or return "" if all have had rows recently."""
     holds = [(vertex, vertex.held_back_by) for vertex in details.vertices if vertex.held_back_by is not None]
     if not holds:
         return ""
@@ -64,7 +63,6 @@ def format_event_time_wait(details: JobDetails) -> str:
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """Format the progress of the oldest long-running work in Spark; empty without such work."""
     if not works:
         return ""
     oldest = works[0]
@@ -74,7 +72,7 @@ def format_long_work(works: Sequence[WorkProgress]) -> str:
 
 
 def format_event_time(ms: int | None) -> str:
-    """Format an event time in UTC, to the second; in ms if its year is outside the calendar."""
+    """Format an event time in UTC, to the second. If its year is outside the calendar, format the ms."""
     if ms is None:
         return NOTHING
     try:
@@ -84,7 +82,7 @@ def format_event_time(ms: int | None) -> str:
 
 
 def format_lag(ms: int | None) -> str:
-    """Format a lag in the largest unit that is precise enough; a negative lag is ahead."""
+    """Format a lag in the largest unit that is precise enough. A negative lag is ahead."""
     if ms is None:
         return NOTHING
     if ms < 0:
@@ -96,7 +94,7 @@ def format_lag(ms: int | None) -> str:
 
 
 def displayed_status(details: JobDetails) -> str:
-    """Return the status of a job; STOPPED for a FINISHED job (Flink's status) that was stopped with a checkpoint."""
+    """Return the status of a job. A job that was stopped with a checkpoint is FINISHED in Flink, and STOPPED here."""
     return STOPPED if details.was_stopped else details.status
 
 
@@ -114,14 +112,13 @@ def counted(number: int, what: str) -> str:
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """Format the names, or the first `most` names and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], alignment: str = "") -> Iterator[str]:
     """Yield the header and the rows as lines, each column as wide as its widest cell.
 
-    `alignment` has a `<` or a `>` for each column; by default all columns are left-aligned.
+    `alignment` has a `<` or a `>` for each column. By default all columns are left-aligned.
     """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     sides = alignment or "<" * len(header)

@@ -33,7 +33,7 @@ class TurnRow:
 
 
 def row_of(record: Record, began_ms: int) -> TurnRow:
-    """Return the table row of a record; times count from `began_ms`."""
+    """Return the table row of a record. Times count from `began_ms`."""
     failure = message = came = style = ""
     match record:
         case Turn():
@@ -72,12 +72,10 @@ def row_lines(rows: Iterable[TurnRow]) -> Iterator[str]:
 
 
 def ids_cut_short(text: str) -> str:
-    """Shorten long ids in a text to their first characters."""
     return _LONG_ID.sub(lambda match: match[0][:_ID_DIGITS], text)
 
 
 def turn_line(turn: Turn, began_ms: int) -> str:
-    """Format number, time, actor, message and sender of a turn, and its failure, if any."""
     came = "by its timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
     cause = "" if turn.cause is None else f"(turn {turn.cause})"
     failure = "" if turn.failure is None else f"FAILED {failure_text(turn.failure)}"

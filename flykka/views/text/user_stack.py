@@ -1,7 +1,7 @@
 """Formats a failure for the user: the lines of the user's own files first, then its causes.
 
-The lines are taken from the text of Python's stack trace, and of that of a Spark Python worker within it. Lines of
-flykka, Spark and libraries are counted but not shown.
+The lines come from Python's stack trace, and from the stack trace of a Spark Python worker within it. Lines of flykka,
+Spark and libraries are counted but not shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 
 @dataclass(slots=True)
 class _Section:
-    """An exception in the text: its lines from the user's files, the number of other lines, its message."""
+    """An exception in the text: its lines in the user's files, the number of other lines, its message."""
 
     is_caused: bool
     own: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ def full_text(cause: SerializedThrowable) -> list[str]:
     story = user_story(cause)
     if not story:
         return message_lines
-    # The last of the user's lines is part of `user_story`, so it is not repeated.
+    # The user's last line is part of `user_story`, so it is not repeated.
     places = [number for number, line in enumerate(indented) if line.startswith("  File ")]
     blocks = [indented[begin:end] for begin, end in zip(places, [*places[1:], None], strict=True)]
     above = [line for block in blocks if block[0] not in story for line in block]
@@ -48,7 +48,7 @@ def full_text(cause: SerializedThrowable) -> list[str]:
 
 
 def user_story(cause: SerializedThrowable) -> list[str]:
-    """Return the lines below the first line of a failure; empty if no line of the user was running."""
+    """Return the lines below the first line of a failure, or none if no line of the user was running."""
     sections = list(_sections(cause.stack_trace.splitlines()))
     place = next((n for n in reversed(range(len(sections))) if _is_of(sections[n], cause)), None)
     if place is None:
@@ -80,7 +80,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
             section.others += not is_own
             section.own += [line] if is_own else []
         elif section is not None and line.startswith("    "):
-            # The source line is kept; the marks below it are omitted.
+            # The source line is kept. The marks below it are omitted.
             section.own += [line] if is_own and line.strip("^~ ") else []
         elif section is not None and (raised := _RAISED.match(line)):
             section.type_name, section.text = raised["type"].rpartition(".")[2], raised["text"] or ""
