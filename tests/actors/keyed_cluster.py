@@ -82,7 +82,6 @@ class StagedEngine(BatchesEngine):
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
     def sent(self, stage: int, rows: list[str]) -> StageResult:
-        """Send rows of one key group to the subtask that owns the key group."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
@@ -178,14 +177,11 @@ class Folder(OneFileAtATime):
 
 
 class KeyedRows(Names):
-    """The data plane with these engines."""
-
     def __init__(self) -> None:
         super().__init__()
         self.durable = self.sink = DurableData()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
-        """Return the engine of a reader or of the keyed vertex."""
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.durable)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:

@@ -51,8 +51,6 @@ class SlowEngine(BatchesEngine):
 
 
 class SlowNames(Names):
-    """A data plane with queued batches."""
-
     def __init__(self) -> None:
         super().__init__()
         self.batches = Batches()

@@ -87,8 +87,6 @@ class Parent(Actor):
 
 
 class Attempt:
-    """A bridge with its engine, and the messages that it sent to its Task."""
-
     def __init__(self, system: SeededSystem) -> None:
         deployed = descriptor(OperatorKind.STATELESS)
         self.engine, self.answers = NotingEngine(deployed), list[Message]()
@@ -168,6 +166,4 @@ def test_cancelled_work_is_not_watched(seeded_system: SeededSystem) -> None:
 
 
 class Nowhere:
-    """Never runs its work."""
-
     def run_blocking(self, work: object) -> None: ...

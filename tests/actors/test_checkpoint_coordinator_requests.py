@@ -65,8 +65,6 @@ class Counter(MasterTriggerRestoreHook):
 
 
 class FullStorage(CheckpointStorage):
-    """A storage that cannot write metadata or delete files."""
-
     def __init__(self, directory: str, *, writes: bool) -> None:
         super().__init__(directory)
         self._writes = writes

@@ -61,7 +61,6 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """Return the reason for the failed savepoint; assert that the reason is reported once."""
     [failure] = cluster.received(cluster.client, TriggerSavepointFailure)
     return failure.cause.message
 

@@ -127,7 +127,6 @@ def file(directory: Path) -> Path:
 
 
 def claimed(directory: Path, environment: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """Return the output of another process that tries to own the folder."""
     claimant = [*command, sys.executable, "-m", "tests.actors.ownership.claimant", str(directory)]
     return subprocess.run(claimant, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 

@@ -36,8 +36,6 @@ class Stubborn(Actor):
 
 
 class StubbornData(NoData):
-    """A data plane whose work does not stop at once."""
-
     def __init__(self, closes_at_request: int | None) -> None:
         super().__init__()
         self.messages: list[Message] = []

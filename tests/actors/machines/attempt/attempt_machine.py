@@ -145,11 +145,9 @@ class Harness:
         return command
 
     def answer(self, kind: type[StageCommand], stage: int | None = None, **result: Any) -> list[TaskEffect]:
-        """Complete the oldest command of this class, optionally of one stage, with this result."""
         return self.feed(StageResult(stage=self.take(kind, stage).stage, **result))
 
     def done(self, kind: type[Command]) -> list[TaskEffect]:
-        """Complete the oldest command of this class without a result."""
         return self.feed(WorkDone(command=self.take(kind)))
 
     def refuse(self, kind: type[Command], *, ends_attempt: bool = True) -> list[TaskEffect]:
@@ -211,7 +209,6 @@ def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) 
 
 
 def durable(checkpoint_id: int) -> tuple[TaskEvent, ...]:
-    """Return the events of an engine that has prepared the checkpoint's output and written its state."""
     return CommitPrepared(checkpoint_id=checkpoint_id), SnapshotWritten(checkpoint_id=checkpoint_id)
 
 

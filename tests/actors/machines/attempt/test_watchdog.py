@@ -131,8 +131,6 @@ class Parent(Actor):
 
 
 class Hanging:
-    """A bridge in virtual time, with the messages that it sent to its Task."""
-
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
         self.engine, self.messages = HangingEngine(deployed), list[Message]()

@@ -38,8 +38,6 @@ KINDS = (
 
 @dataclass
 class Checkpoint:
-    """The names of the batches that a checkpoint contains."""
-
     read: set[str] = field(default_factory=set)
     in_flight: list[str] = field(default_factory=list)
     is_complete: bool = False

@@ -21,7 +21,6 @@ PLENTY = 1_000
 
 
 def holding(*buffers: Buffer) -> Subpartition:
-    """Return a subpartition that no reader has requested yet."""
     return Subpartition(partition_id(), 0, buffers)
 
 
