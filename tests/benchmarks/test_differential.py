@@ -219,7 +219,6 @@ JUDGED = (
     ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')", "equal"),
     ("t", "t.withColumnRenamed('x', 'y')", "differs"),
 )
-"""Programs, their batches, and their outcomes."""
 
 
 @pytest.mark.spark

@@ -75,7 +75,6 @@ def fullest_worker(session: SparkSession) -> int:
 
 
 def flights_demo() -> ModuleType:
-    """Import the example, which is a program and not a module of the package."""
     path = Path(__file__).parents[2] / "examples" / "flights.py"
     spec = importlib.util.spec_from_file_location("flights_example", path)
     assert spec is not None

@@ -54,7 +54,6 @@ class Daemon:
         return self._process.pid
 
     def wait_says(self, pattern: re.Pattern[str]) -> str:
-        """Wait until the log has a matching line, and return the first group of the match."""
         deadline = monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -65,7 +64,6 @@ class Daemon:
                 return match[1]
 
     def end(self) -> None:
-        """End the process and its children."""
         switch_off(self.pid)
         self._process.wait(PATIENCE_SECONDS)
 
@@ -94,8 +92,6 @@ def switch_off(pid: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneCluster:
-    """The addresses of the master and of its workers."""
-
     url: str
     workers: tuple[Daemon, ...]
 

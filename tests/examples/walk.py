@@ -38,7 +38,6 @@ class Step:
 
 
 def steps(page: Path) -> list[Step]:
-    """Return the commands of a page in order."""
     return [step for block in _BLOCK.findall(page.read_text(encoding="utf-8")) for step in _steps(block)]
 
 
@@ -75,7 +74,6 @@ class Walk:
         self.environment = {**kept, **settings, "PATH": path}
 
     def run(self, command: str) -> str:
-        """Run a command, and return its output on stdout and stderr."""
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 
 def modules() -> dict[str, Source]:
-    """Return the files of the product by the full names of their modules."""
     found = {}
     for source in sources():
         if source.package in PRODUCT:

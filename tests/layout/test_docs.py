@@ -102,7 +102,6 @@ FOR_THE_RUNTIME = {
 
 
 def code_in(page: Path) -> str:
-    """Return the contents of code spans and of blocks of code."""
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])

@@ -31,7 +31,6 @@ FIGURES = {
     # overtaken.
     "alignment_buffered": "persisted_bytes",
 }
-"""The figures of a checkpoint by their names in the cases."""
 
 
 def run_counts(case: Case) -> None:

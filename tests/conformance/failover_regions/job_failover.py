@@ -44,8 +44,6 @@ _RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
 
 
 class JobFailover:
-    """An ExecutionGraph under test, and its environment."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
         restart = given.get("restart", "fixed-delay")

@@ -100,7 +100,6 @@ def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ..
 
 
 def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
-    """Return the same topology with the names of the tasks in the cases."""
     exchanges = [
         Exchange(
             result=each.result,
@@ -114,7 +113,6 @@ def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> S
 
 
 def name_of(task: tuple[JobVertexId, int]) -> str:
-    """Return the name of a task: `v_i` is subtask i of v."""
     return f"{task[0]}_{task[1]}"
 
 

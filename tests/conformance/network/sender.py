@@ -66,14 +66,12 @@ class _Reader:
         self._take(self.partition.cancel(0))
 
     def deliver(self) -> list[Message]:
-        """Return the messages that arrive now."""
         arrived, self.under_way = self.under_way, []
         self.received += arrived
         return arrived
 
     @property
     def credit(self) -> int:
-        """The unused credit of the reader."""
         return self.partition.subpartitions[0].credit + sum(map(_is_data, self._buffers()))
 
     @property
@@ -105,8 +103,6 @@ class _Reader:
 
 
 class Sender:
-    """Readers by their names in the case."""
-
     def __init__(self, case: Case) -> None:
         given = case["given"]
         only_known_words("given", given, {"kind", "readers", "partition"})

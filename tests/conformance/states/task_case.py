@@ -179,7 +179,6 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def _released(self) -> TaskEvent:
-        """Let the body continue, or end if it was interrupted before."""
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
