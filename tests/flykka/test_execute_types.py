@@ -152,7 +152,6 @@ WAYS: dict[str, Callable[[DataStream], DataStream]] = {
 
 @pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamExecutionEnvironment]:
-    """An environment in a time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
     try:

@@ -157,7 +157,6 @@ def test_an_unwritable_record_does_not_hide_the_failure(
 
 
 def scripted_job_manager(*answers: Message) -> Props:
-    """Return a JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 

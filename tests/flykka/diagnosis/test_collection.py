@@ -22,8 +22,6 @@ JOB = JobId("job")
 
 
 class HangingSnapshots(SlowEngine):
-    """Never completes a snapshot."""
-
     takes_ms = MappingProxyType({**SlowEngine.takes_ms, "write_snapshot": None})
 
 

@@ -53,14 +53,11 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The plain text of the last display."""
         return self.shown[-1]["text/plain"]
 
 
 @dataclass(slots=True)
 class Update:
-    """An update of a display, and the time of the update."""
-
     at: float
     data: dict[str, str]
 
@@ -97,7 +94,6 @@ class Kernel:
         return cell
 
     def start(self, code: str, *, cell_id: str | None = None) -> Cell:
-        """Send a cell without waiting for it."""
         # By default a kernel drops requests that arrive just after an error.
         content = {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False}
         request = self._client.session.msg(
@@ -132,11 +128,10 @@ class Kernel:
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """Kill the kernel, as `kill -9` does."""
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Restart the kernel, as the restart button does: ask it to end, and start a new kernel."""
+        """Restart the kernel, as the restart button does."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

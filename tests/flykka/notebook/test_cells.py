@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """IPython's events: callbacks by event name."""
-
     def __init__(self) -> None:
         self._callbacks: dict[str, Callable[[object], None]] = {}
 

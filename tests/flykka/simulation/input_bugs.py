@@ -29,7 +29,6 @@ def a_barrier_does_not_block_its_channel(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_watermark_is_the_maximum_of_the_inputs(patch: pytest.MonkeyPatch) -> None:
-    """The watermark of a task is the maximum over its inputs, not the minimum."""
     patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
     patch.setattr(WatermarkValve, "check", lambda _: None)
 
@@ -40,7 +39,6 @@ def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_aligned_source_ignores_its_limit(patch: pytest.MonkeyPatch) -> None:
-    """A reader ignores its alignment limit."""
     patch.setattr(AlignedReading, "is_too_far_ahead", False)
 
 
@@ -78,7 +76,6 @@ def a_join_drops_rows_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_restored_join_lacks_its_right_side(patch: pytest.MonkeyPatch) -> None:
-    """The state of the right side is not restored."""
     restore = KeyedStore.restore
 
     def without_right(self: KeyedStore[Any], parts: Sequence[StatePart]) -> None:

@@ -22,7 +22,6 @@ LOSES = 84
 
 
 def first_scenario(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
-    """Return the first job of a seed."""
     scenario = draw_scenario(seed, settings)
     return replace(scenario, jobs=scenario.jobs[:1])
 

@@ -33,7 +33,6 @@ def loss(arrival: Arrival) -> Fault:
 
 
 def scenario(seed: int, *faults: Fault) -> Scenario:
-    """Return one job with unlimited restarts and only these faults."""
     drawn = draw_scenario(seed, WITHOUT_FAULTS)
     job = replace(drawn.jobs[0], faults=faults)
     return replace(drawn, jobs=(job,), restart_strategy=FixedDelayRestartStrategyConfiguration())

@@ -63,7 +63,6 @@ class Notebook:
         return bundle["text/plain"], display_id, update
 
     def rest(self) -> list[tuple[Bundle, str, bool, float]]:
-        """Return the remaining pictures after all are drawn."""
         self.display.shown_last.get(timeout=PATIENCE)
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 

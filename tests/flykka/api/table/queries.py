@@ -12,8 +12,6 @@ from tests.flykka.programs import bids
 
 
 class Queries(StreamExecutionEnvironment):
-    """Views over the streams of one program."""
-
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session, ClusterSettings())
         self.create_temporary_view("bid", bids(session, self.program))

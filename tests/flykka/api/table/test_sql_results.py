@@ -123,7 +123,6 @@ def some_and_all(some: Sequence[str], queries: Iterable[str]) -> Any:
 
 
 def with_number(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """Return the rows with the index of their batch."""
     return rows.withColumn("batch", F.lit(next(numbers)))
 
 
