@@ -28,7 +28,6 @@ END = "_SUCCESS"
 
 
 def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
-    """Copy the first files of the sales to the folder of arrivals."""
     first = sorted(sales.glob("*.parquet"))[:files]
     arrivals.mkdir()
     for file in first:

@@ -19,7 +19,6 @@ def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first files of the sales."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "few-files", files=4)
 
 

@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def wait_checkpoint(client: JobClient) -> None:
-    """Wait until the job has completed a checkpoint."""
     completed = threading.Event()
     client.add_listener(lambda message: completed.set() if isinstance(message, CheckpointCompleted) else None)
     assert completed.wait(timeout=60)

@@ -36,7 +36,6 @@ def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> 
 
 
 def finish_orders(client: JobClient, folder: Path) -> None:
-    """Deliver the remaining orders, and end the input."""
     state_program.write_orders(folder / "orders", "then", state_program.THEN)
     (folder / "orders" / END).touch()
     client.wait(timeout=120)

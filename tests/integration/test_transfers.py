@@ -83,8 +83,6 @@ def start_tables(env: StreamExecutionEnvironment, folder: Path, parallelism: int
 
 
 class Checkpoints:
-    """Counts the completed checkpoints of a job."""
-
     def __init__(self, client: JobClient) -> None:
         self._changed = Condition()
         self._number = 0

@@ -77,8 +77,6 @@ def replies(context: ActorContext) -> None:
 
 
 def in_turn(*deeds: Deed) -> Deed:
-    """Combine several actions into one."""
-
     def perform(context: ActorContext) -> None:
         for deed in deeds:
             deed(context)

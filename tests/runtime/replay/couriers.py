@@ -50,8 +50,6 @@ class Weighed(Message):
 
 
 class Courier(Actor):
-    """Brings one parcel at a time."""
-
     def __init__(self, depot: Ref) -> None:
         self.depot = depot
         self.waiting: list[int] = []
