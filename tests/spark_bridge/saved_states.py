@@ -30,7 +30,6 @@ Row = Mapping[str, Any]
 
 
 def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.DataType]) -> SharedStateHandle:
-    """Write a folder of rows."""
     folder.mkdir(parents=True)
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
     pq.write_table(pa.table(columns), folder / "rows.parquet")

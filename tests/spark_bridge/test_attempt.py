@@ -23,7 +23,6 @@ SALES = [(key, key * 10 + second, second + key / 10) for second in range(6) for 
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Three files of two seconds each."""
     for number in range(3):
         write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 2 == number])
     return harness

@@ -59,7 +59,6 @@ class Blocking:
         self.vertex: JobVertex = harness.source(transform(self._wait), harness.sink())
 
     def blocked(self) -> DrivenAttempt:
-        """Start an attempt, and wait until the function blocks."""
         attempt = self.harness.begin(self.vertex).open()
         attempt.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)

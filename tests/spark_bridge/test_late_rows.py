@@ -39,13 +39,11 @@ def windows_with_late_rows(harness: Harness, windows: WindowCode) -> JobVertex:
 
 
 def pipeline(harness: Harness, windows: WindowCode) -> tuple[DrivenAttempt, DrivenAttempt]:
-    """Open a source that sends its rows unchanged, and windows with a side output."""
     source = harness.begin(harness.source()).open()
     return source, harness.begin(windows_with_late_rows(harness, windows), reads=source).open()
 
 
 def late_rows(harness: Harness) -> list[Sale]:
-    """Return the rows that a reader of the side output sees."""
     rows = harness.plane.session.read.parquet(str(harness.folder / "late")).collect()
     return sorted((row.key, row.amount, (row["at"] - time_at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
 

@@ -25,7 +25,6 @@ SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Three files of four seconds each."""
     for number in range(3):
         write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
     return harness

@@ -34,7 +34,6 @@ def local(path: str) -> str:
 
 @contextmanager
 def watched_renames(syncs: Syncs) -> Iterator[None]:
-    """Record renames together with the syncs."""
     rename = os.rename
 
     def record_rename(source: str, target: str) -> None:

@@ -85,8 +85,6 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """A function whose coordinator the test inspects."""
-
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)
         return self.made

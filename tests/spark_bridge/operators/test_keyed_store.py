@@ -148,7 +148,6 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         return sorted(self.backend.read(readings))
 
     def complete_checkpoint(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
-        """Return the state in a completed checkpoint."""
         self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
         self.commit_checkpoint(checkpoint_id)

@@ -75,7 +75,6 @@ def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
 
 
 def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
-    """Return the number assigned to one row, and the state after it."""
     with function.running(ProcessFunctionRunner) as runner:
         emitted = runner.process([{"divisor": divisor}], None, watermark_ms=0, processing_time_ms=0)
     return emitted.rows[0]["n"], runner.lists

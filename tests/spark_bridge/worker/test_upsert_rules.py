@@ -106,7 +106,7 @@ class Worker:
 
     @staticmethod
     def _position(row: Row) -> int:
-        """A position that some keys share, and some rows."""
+        """Return a position that some keys share, and that some rows share."""
         key, value = row
         return ((-1 if key is None else key) % 2) << ROW_BITS | hash(value) % 3
 
@@ -120,7 +120,7 @@ def _read(value: float | None) -> float | None:
 
 
 def _in_order(row: Row) -> tuple[bool, float]:
-    """Nulls come first, as in Spark's ORDER BY."""
+    """Return a key that sorts nulls first, as Spark's ORDER BY does."""
     return row[1] is not None, row[1] or 0.0
 
 

@@ -17,8 +17,6 @@ from tests.spark_bridge.sink_contexts import sink_context
 
 
 class Attempt:
-    """The writer of one attempt."""
-
     def __init__(
         self,
         spark: SparkSession,
@@ -36,7 +34,6 @@ class Attempt:
         self.writer = bound.writer(context)
 
     def prepare(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches for a checkpoint and return the prepared values."""
         names = [name for batch in batches for name in self.writer.stage(batch).names]
         return self.writer.prepare_commit(checkpoint_id, tuple(names))
 

@@ -53,7 +53,6 @@ class Sink:
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
     def visible_rows(self) -> list[int]:
-        """Return the rows that a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
     def staged(self, suffix: str = ".parquet") -> list[Path]:

@@ -28,13 +28,11 @@ class Writing:
     prepared: Sequence[Value] = field(default_factory=tuple)
 
     def prepare(self, *batches: DataFrame) -> None:
-        """Stage rows and prepare a checkpoint of these rows."""
         self.checkpoint += 1
         names = tuple(name for rows in batches for name in self.writer.stage(rows).names)
         self.prepared = self.writer.prepare_commit(self.checkpoint, names)
 
     def publish(self, *batches: DataFrame) -> None:
-        """Stage rows and publish them."""
         self.prepare(*batches)
         self.writer.commit(self.checkpoint)
 

@@ -28,8 +28,6 @@ class Late:
 
 
 class Contents(ProcessWindowFunction):
-    """Emits the key, the window and the numbers of its rows."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         yield {"contents": (key, context.window(), tuple(each["n"] for each in elements))}
 
