@@ -14,8 +14,6 @@ from benchmarks.backlog.logs import SCHEMA
 
 
 class EngineName(StrEnum):
-    """The engines, by the names used in the results."""
-
     SPARK_BATCH = "spark_batch"
     STRUCTURED_STREAMING = "structured_streaming"
     STRUCTURED_STREAMING_IN_PARTS = "structured_streaming_in_parts"

@@ -49,12 +49,10 @@ class Topology:
 
     @property
     def tasks(self) -> int:
-        """The number of sources and sinks."""
         return 2 * self.parallelism
 
     @property
     def channels(self) -> int:
-        """The number of channels between sources and sinks."""
         return self.parallelism if self.wiring is ShipStrategy.FORWARD else self.parallelism**2
 
     @property

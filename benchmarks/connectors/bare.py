@@ -65,7 +65,6 @@ def copied(broker: Broker, topic: str, target: str, records: int, interval_s: fl
 def main(
     address: str, topic: str, partitions: str, records: str, target: str | None = None, interval_s: str | None = None
 ) -> None:
-    """Consume that many records from these partitions, and print the seconds."""
     own = {"isolation.level": "read_committed"} if interval_s else {}
     settings = {"bootstrap.servers": address, "group.id": f"bare-{target}", "enable.auto.commit": False}
     consumer = Consumer({**settings, **own, **WHOLE_BACKLOG, **_AS_THE_SOURCE})

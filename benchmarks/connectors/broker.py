@@ -116,7 +116,6 @@ class NoidaDb(Program):
         self._program = Path(spec.origin).with_name("noida-db")
 
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """Return the command, with one port and no settings."""
         if len(listeners) > 1 or settings:
             raise NoBrokerError(f"{self.name} has one listener and no settings")
         port = str(listeners[0].port)
@@ -191,7 +190,6 @@ class Broker:
             deleted.result()
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Add partitions to a topic."""
         admin = self.admin()
         for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
             made.result()
@@ -293,7 +291,6 @@ def free_port() -> int:
 def running_broker(
     folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
-    """Run a broker until the end of the block."""
     broker = Broker(folder, listeners=listeners, settings=settings)
     try:
         yield broker

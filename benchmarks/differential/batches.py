@@ -43,7 +43,6 @@ class Batches:
         return self._results[id(case)][1]
 
     def forget(self) -> None:
-        """Forget all results."""
         self._results.clear()
 
     def _computed(self, case: Case) -> Result | Outcome:

@@ -38,8 +38,6 @@ class Relation:
 
 
 class Queries:
-    """Draws queries over the tables of a seed."""
-
     def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
         self._choices = choices
         self._tables = {table.name: table for table in tables}

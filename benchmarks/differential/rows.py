@@ -38,18 +38,14 @@ class Rows:
 
 
 def ddl(columns: Sequence[Column], *more: str) -> str:
-    """Return the columns as a DDL text."""
     return ", ".join((*(f"{column} {column.type}" for column in columns), *more))
 
 
 def listed(columns: Sequence[Column]) -> str:
-    """Format the columns as quoted arguments."""
     return ", ".join(repr(str(column)) for column in columns)
 
 
 class Verbs:
-    """Draws names, columns and tables for methods."""
-
     def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
         self._choices = choices
         self._tables = {table.name: table for table in tables}

@@ -53,7 +53,6 @@ def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
 
 
 def as_table(seconds: Seconds, rows: int) -> str:
-    """Format the figures as Markdown."""
     figures = as_json(seconds, rows)
     ratio = figures["interval_join_over_structured_streaming"]
     cells = [f"{rows:,}", *(f"{figures[side]:,}" for side in Side), f"{ratio:.2f}"]

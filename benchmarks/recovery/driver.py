@@ -84,7 +84,6 @@ def _run(
 def main(
     source: str, folder: str, seconds: str, message: str | None = None, count: str = "1", target: str = ""
 ) -> None:
-    """Run the job in this process."""
     # If the start hangs, there is no job to query yet.
     faulthandler.dump_traceback_later(float(seconds))
     # The JVM ends with the driver, because it ends with the pipe between them.

@@ -33,7 +33,6 @@ _SEED = 7
 
 
 def table() -> pd.DataFrame:
-    """Return all sales, ordered by time."""
     rows = FILES * ROWS_PER_FILE
     chance = np.random.default_rng(_SEED)
     return pd.DataFrame(

@@ -53,7 +53,6 @@ def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -
 
 
 def of_rows(rows: int) -> Work:
-    """Return a work with running counts of few keys, in batches of `rows` rows."""
     return replace(WORKS[WorkName.RUNNING], rows_per_file=rows, keys=_KEYS_OF_ROWS, files=BATCHES)
 
 
