@@ -47,7 +47,6 @@ class Driver(JobCluster):
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
     def bring_to_running(self, name: str) -> ActorRef:
-        """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
         self.offer(name, 1)

@@ -86,7 +86,6 @@ class NamesEngine(EmptyEngine):
         return Delays(self.takes_ms)
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Open the chain and publish the staged rows of the restored checkpoint."""
         states = () if command.restore is None else command.restore.operators
         self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
         return ChainOpened(

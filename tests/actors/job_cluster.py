@@ -141,9 +141,7 @@ TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Tests send messages from outside all actors, and then the system runs until it is
-    idle.
-    """
+    """Tests send messages from outside all actors, and then the system runs until it is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -159,7 +157,6 @@ class JobCluster(ClusterBuilder):
         self.offered: list[tuple[SlotOffer, ...]] = []
 
     def next_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
-        """Start the first or the next JobManager on the same store."""
         self.job_manager = self.start_job_manager(
             self.resource_manager, self.data_plane, self.services, job_store_capacity
         )

@@ -51,7 +51,9 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times and, downstream of a keyed edge, a vertex that buffers and publishes rows."""
+    """Return a source with ascending event times and, downstream of a keyed edge, a vertex that buffers and publishes
+    rows.
+    """
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
@@ -71,8 +73,6 @@ class DurableData(Sink):
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take time and run sequentially."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
         super().__init__(descriptor, durable, durable.batches)
         self.durable = durable

@@ -23,8 +23,6 @@ SLOW_MS = 700
 
 
 class AllAtOnce(OneFileAtATime):
-    """A folder in which the first discovery finds all files."""
-
     interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:

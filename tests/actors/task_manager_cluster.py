@@ -76,7 +76,6 @@ class TaskManagerCluster(ClusterBuilder):
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Advance time while only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)

@@ -73,8 +73,6 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Acts as the Task: spawns a bridge, and records its messages."""
-
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge
         self._answers = answers

@@ -53,8 +53,6 @@ CHECKPOINTS: Sequence[dict[str, Any]] = (
 
 
 class Upgrades:
-    """A cluster that runs one version of a job after another."""
-
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
         self.stage = WholeCluster(system, folder / "checkpoints", self.plane, slots=4)

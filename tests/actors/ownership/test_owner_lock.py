@@ -39,7 +39,6 @@ def owner_record(directory: Path) -> dict[str, object]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every user can access."""
     folder = Path(tempfile.mkdtemp(prefix="owned-", dir="/var/tmp"))
     folder.chmod(0o777)
     yield folder

@@ -117,8 +117,6 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Acts as the Task: spawns a bridge, and records the bridge's messages."""
-
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge
         self._shown = shown

@@ -272,7 +272,6 @@ def two_tasks(**changed: Any) -> Coordination:
 
 
 def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any) -> None:
-    """Complete a checkpoint of two tasks; the sink acknowledges the state."""
     harness.trigger()
     harness.acknowledge("source", checkpoint_id)
     harness.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)

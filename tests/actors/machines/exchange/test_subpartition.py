@@ -25,7 +25,6 @@ def holding(*buffers: Buffer) -> Subpartition:
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """Add credit and return the buffers that are sent to the reader; request the subpartition first if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit
