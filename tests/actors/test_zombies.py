@@ -69,7 +69,7 @@ PLAIN = {
 their sender.
 """
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
-"""Elements are sent from attempt to attempt, and each attempt is an actor of its own."""
+"""The module of messages between attempts. They need no session, because each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:

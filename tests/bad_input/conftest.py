@@ -1,4 +1,4 @@
-"""Fixtures for the folder of a test, which check that a test leaves nothing else behind."""
+"""Fixtures for tests of bad input, which check that a test leaves no threads, files or cached data."""
 
 from __future__ import annotations
 

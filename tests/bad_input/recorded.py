@@ -26,7 +26,7 @@ class Echo(Actor):
         self.say(self.context.new_id("note"))
 
     def say(self, text: str) -> None:
-        """Send a word to the actor itself, which does not reply."""
+        """Send a word to this actor, unless the current word came from this actor."""
         if self.context.sender != self.context.ref:
             self.context.ref.tell(Note(text=text))
 

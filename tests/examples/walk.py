@@ -27,8 +27,6 @@ LONG_ENOUGH = 120
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command of a page, and the output that the page shows."""
-
     command: str
     printed: str
 

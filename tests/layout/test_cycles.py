@@ -43,7 +43,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """Return for each folder on which of its sibling folders each folder in it depends."""
+    """Return for each folder the dependencies among the folders that it contains."""
     known = modules()
     found: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for user in known.values():

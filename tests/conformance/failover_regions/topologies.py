@@ -41,7 +41,6 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
-    """Return the tasks that get a new attempt, derived from the states of all tasks in the case."""
     connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
     scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
     for name, state in given["states"].items():

@@ -35,7 +35,7 @@ _STEP = {"do", "want", "slot"}
 
 
 class ExecutionCase:
-    """An attempt under test, with its effects in the last step and before."""
+    """An attempt under test, with the effects of the last step and of the earlier steps."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
