@@ -86,8 +86,6 @@ def output_schema(rows: DataStream, use: str) -> StructType:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits values after they were in state."""
-
     def __init__(self, kinds: dict[str, str]) -> None:
         self._kinds = kinds
 

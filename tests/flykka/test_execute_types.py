@@ -94,8 +94,6 @@ def check_time_zone(value: Any) -> Any:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits rows after they were in state."""
-
     def open(self, runtime_context: Any) -> None:
         self._rows = runtime_context.get_list_state(ListStateDescriptor("rows", f"struct<{DDL}>"))
 

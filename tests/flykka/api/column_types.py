@@ -127,7 +127,7 @@ def preview_use(stream: DataStream) -> None:
 
 
 def postgres_sink_use(stream: DataStream) -> None:
-    """Write rows into a table that is created for these rows."""
+    """Check that PostgreSQL has a column type for `v`, as a sink does that creates its table."""
     kind = stream.schema["v"].dataType
     if column_type_for(kind) is None:
         raise PrototypeError(f"there is no type for 'v' of type {kind.simpleString()}")

@@ -61,7 +61,7 @@ def test_no_rows_are_lost_without_a_failure(seed: int) -> None:
 
 def test_rows_sent_to_a_second_reader_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Send queued rows to the next reader as if the previous reader had not released them, and keep counting."""
+        """Send queued rows to the next reader as if the previous reader had not received them."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 

@@ -89,7 +89,7 @@ SOME_UPSERTS = ("bidders", "dearest")
 
 @pytest.fixture
 def bids(spark: SparkSession) -> Iterator[DataFrame]:
-    """Ordered bids of a minute and a half. Pauses now and then end sessions, and some rows have no time."""
+    """Ordered bids of a minute and a half. Occasional pauses end sessions, and some rows have no time."""
     rows = [
         (
             n % 7,
