@@ -172,7 +172,8 @@ def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-# A job of an abandoned environment also continues, and the test of segments kills a driver, whose JVM ends with it.
+# A job of an abandoned environment also continues. The test of segment folders kills a driver, whose JVM ends with
+# the driver.
 @pytest.mark.long
 def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path

@@ -147,7 +147,7 @@ def test_interval_join_rows_equal_those_of_a_batch(
     assert_true(spark, side_files, tmp_path / "output", join)
 
 
-# The tests of connected streams kill a job with two inputs, and the simulation one with a join.
+# The tests of connected streams kill a job with two inputs. The simulation kills jobs with a join.
 @pytest.mark.long
 @pytest.mark.parametrize(
     "moment",

@@ -28,7 +28,6 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
-    """Take a savepoint of the first version after it has read the first orders."""
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     client = state_program.start_orders(env, folder, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))

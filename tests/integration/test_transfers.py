@@ -89,7 +89,9 @@ class Checkpoints:
         client.add_listener(self._hear)
 
     def wait_for_next(self) -> None:
-        """Wait until a checkpoint that begins from now on has completed: the next one may have begun."""
+        """Wait for a checkpoint that begins after this call. The next checkpoint may have begun before, so the second
+        one is awaited.
+        """
         with self._changed:
             number = self._number + 2
             assert self._changed.wait_for(lambda: self._number >= number, timeout=PATIENCE_SECONDS)

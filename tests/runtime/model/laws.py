@@ -188,7 +188,6 @@ class LawRecords:
         return [each for each in watched if each in self.ended] or watched
 
     def news(self, watcher: Ref, watched: Ref) -> None:
-        """Record a `Terminated`."""
         if (watcher, watched) not in self._watching:
             self.breaks("Terminated comes once a watch, and not behind an unwatch", f"{watcher} of {watched}")
         if self.exact and watched not in self.ended and watched in self.refs:
