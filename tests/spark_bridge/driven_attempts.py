@@ -202,7 +202,6 @@ class DrivenAttempt:
     def start_snapshot(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Take a snapshot, prepare its output and start to write it."""
         prepared = self.prepare(checkpoint_id, watermark_ms, options)
         savepoint = None if options is None else options.target_location
         self.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=prepared.sinks))
@@ -211,7 +210,6 @@ class DrivenAttempt:
     def prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Record the state for a checkpoint, and prepare its output."""
         self.start_prepare(checkpoint_id, watermark_ms, options)
         self.prepared = self.expect(CommitPrepared)
         return self.prepared
@@ -219,7 +217,6 @@ class DrivenAttempt:
     def start_prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> None:
-        """Record the state for a checkpoint, and start to prepare its output."""
         self.stage += 1
         fires = self.engine.descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
         self.tell(

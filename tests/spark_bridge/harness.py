@@ -84,7 +84,7 @@ class Harness:
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
         """Return a source vertex that reads `input`, with these operators chained after it.
 
-        A split consists of `files_per_split` files; if None, of one file, which may be read together with others.
+        A split consists of `per_batch` files; if None, of one file, which may be read together with others.
         """
         source = FileSource.parquet(str(self.input), event_time="at")
         if per_batch is not None:

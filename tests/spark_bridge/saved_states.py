@@ -95,7 +95,7 @@ def saved(
     *handles: tuple[SharedStateHandle, int | None],
     has_timers: bool = False,
 ) -> SavedState:
-    """Write the state of one subtask, each folder with the bound of its results."""
+    """Return the state of one subtask; each folder has the bound of its results."""
     return SavedState(spark, "uid", schema, [subtask_state(*handles)], max_parallelism=128, has_timers=has_timers)
 
 

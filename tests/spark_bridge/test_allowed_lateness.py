@@ -63,7 +63,6 @@ class Job:
         self.begin(1)
 
     def begin(self, parallelism: int) -> None:
-        """Restart from the last checkpoint with this many subtasks."""
         if self.source is not None:
             for each in (self.source, *self.subtasks):
                 each.close(cancel=True)

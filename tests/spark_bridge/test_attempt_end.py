@@ -65,7 +65,6 @@ class Blocking:
         return attempt
 
     def next(self, number: int = 1) -> DrivenAttempt:
-        """Create a later attempt of the same subtask, not yet opened."""
         return self.harness.begin(self.vertex, number=number)
 
     def _wait(self, rows: DataFrame) -> DataFrame:

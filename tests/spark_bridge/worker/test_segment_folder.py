@@ -73,7 +73,7 @@ def test_a_segment_gets_its_final_name_once_it_is_shared(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Return a rename before which a batch without segments forgets all others and the shared files are recorded."""
+    """Return a rename function that first makes the folder forget all segments and records the shared files."""
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])

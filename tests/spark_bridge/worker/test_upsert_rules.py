@@ -106,7 +106,7 @@ class Worker:
 
     @staticmethod
     def _position(row: Row) -> int:
-        """Return a position that some keys share, and that some rows share."""
+        """Return a position that several keys share, and several rows of a key."""
         key, value = row
         return ((-1 if key is None else key) % 2) << ROW_BITS | hash(value) % 3
 
