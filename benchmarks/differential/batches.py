@@ -37,7 +37,6 @@ class Batches:
         self._frames: dict[str, DataFrame] = {}
 
     def result(self, case: Case) -> Result | Outcome:
-        """Return the columns and rows of a case's batch, or its error."""
         if id(case) not in self._results:
             self._results[id(case)] = case, self._computed(case)
         return self._results[id(case)][1]

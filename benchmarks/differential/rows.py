@@ -28,7 +28,6 @@ class Rows:
         return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
 
     def kept(self, columns: Sequence[Column]) -> Rows:
-        """Return the rows with other columns."""
         time, own = (column if column in columns else None for column in (self.time, self.own))
         return replace(self, columns=tuple(columns), time=time, own=own)
 

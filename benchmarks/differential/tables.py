@@ -110,7 +110,6 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The columns of the files as DDL for Spark."""
         types = {name.replace("`", "``"): TYPES[role] for role, name in self.columns.items()}
         return ", ".join(
             f"`{name}` {type_}" for name, type_ in (types | ({ROW_KIND: "string"} if self.has_kinds else {})).items()

@@ -146,7 +146,7 @@ def _adds(expression: Expression) -> bool:
 
 
 def are_close(rows: Counter[Row], expected: Counter[Row]) -> bool:
-    """Return True if the rows are equal but for small differences of floating values."""
+    """Return True if the rows are equal, except for small differences of floating values."""
     ours, theirs = sorted(rows.elements(), key=_order), sorted(expected.elements(), key=_order)
     return len(ours) == len(theirs) and all(
         all(map(_is_close, one, other)) for one, other in zip(ours, theirs, strict=True)

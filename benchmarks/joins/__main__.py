@@ -44,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
-    """Return the rows per second of both engines, and their ratio."""
     pairs = zip(seconds[Side.STRUCTURED_STREAMING], seconds[Side.FLYKKA], strict=True)
     return {
         **{side: round(rows / median(took)) for side, took in seconds.items()},

@@ -49,7 +49,6 @@ class Measured:
         return median(theirs / ours for theirs, ours in pairs)
 
     def rows_per_s(self, side: Side) -> int:
-        """Return the median speed of an engine in rows per second."""
         return round(self.rows / median(self.seconds[side]))
 
 

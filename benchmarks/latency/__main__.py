@@ -76,8 +76,6 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of files, in seconds."""
-
     seconds: tuple[float, ...]
 
     @property
