@@ -61,7 +61,6 @@ def structured_streaming(logs: str, place: Path, files_per_trigger: str | None =
 
 
 def spark_batch(logs: str, place: Path) -> None:
-    """Run one batch job over all files; its output is the reference."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 

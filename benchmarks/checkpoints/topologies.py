@@ -22,7 +22,6 @@ NEVER_MS = 24 * 3_600_000
 """The interval of periodic checkpoints in ms: they are enabled, but none is due during the measurement."""
 
 TASK_MANAGERS = 4
-"""The number of TaskManagers that share the tasks."""
 
 MAX_PARALLELISM = 32_768
 

@@ -27,7 +27,6 @@ _AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
 
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
-    """Create a topic with records of 100 bytes of JSON."""
     broker.create(topic, partitions)
     producer = Producer(broker.client(linger_ms=50))
     for number in range(records):

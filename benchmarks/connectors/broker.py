@@ -195,13 +195,11 @@ class Broker:
             made.result()
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Delete records before an offset, as retention does."""
         admin = self.admin()
         for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
             done.result()
 
     def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
-        """Send values, and wait until they are acknowledged."""
         producer = Producer(self.client(linger_ms=0, message_max_bytes=100_000_000))
         for value in values:
             producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]

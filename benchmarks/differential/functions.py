@@ -35,8 +35,6 @@ def copied(row: Row, names: tuple[str, ...]) -> Row:
 
 
 class Copy(ProcessFunction):
-    """Emits some columns of each row, to the main output and a side output."""
-
     def __init__(self, names: tuple[str, ...], tag: OutputTag) -> None:
         self._names, self._tag = names, tag
 
@@ -46,8 +44,6 @@ class Copy(ProcessFunction):
 
 
 class SizeOfSet(ProcessFunction):
-    """Emits some columns of each row, with the number of rows in a broadcast variable."""
-
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
 
@@ -59,8 +55,6 @@ class SizeOfSet(ProcessFunction):
 
 
 class CopyBesideRules(BroadcastProcessFunction):
-    """Emits some columns of each row, and stores broadcast rows in broadcast state."""
-
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
 
@@ -87,8 +81,6 @@ class Number(KeyedProcessFunction):
 
 
 class CountAtEnd(Number):
-    """Emits the number of rows of each key at the end of the input."""
-
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         self._count.update(self._count.value() + 1)
         ctx.timer_service().register_event_time_timer(END_MS)

@@ -48,8 +48,6 @@ _CHECKPOINT_INTERVAL = "300ms"
 
 
 class _JobFailedError(Exception):
-    """The job of some programs has failed, does not end, or was refused."""
-
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.why)
         self.outcome = outcome

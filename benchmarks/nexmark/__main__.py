@@ -54,8 +54,6 @@ class Measured:
 
 
 class Nexmark:
-    """Runs one query after the other, alternating between the engines."""
-
     def __init__(self, options: argparse.Namespace, folder: Path, say: Callable[[str], object]) -> None:
         """Create the benchmark. `folder` keeps the last output of each engine; `say` receives progress messages."""
         self._options = options

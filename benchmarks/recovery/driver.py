@@ -25,7 +25,6 @@ from flykka.cluster.high_availability.file_system import FileSystemHaServices
 _END_OF_LOG = 2_000
 _POWER = "power"
 _HANGS = 3
-"""The exit code of an app whose job hangs."""
 _RUN_S_AT_MOST = 1_800.0
 
 

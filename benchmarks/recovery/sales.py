@@ -46,7 +46,6 @@ def table() -> pd.DataFrame:
 
 
 def write(folder: Path) -> Path:
-    """Write the input files, one per batch, and return the folder."""
     folder.mkdir(parents=True)
     sales = table()
     for number in range(FILES):

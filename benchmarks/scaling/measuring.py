@@ -57,7 +57,6 @@ def of_rows(rows: int) -> Work:
 
 
 def of_keys(keys: int) -> Work:
-    """Return a work with running counts of `keys` keys, each of which is in each batch once."""
     return replace(of_rows(keys), write=write_every_key, keys=keys)
 
 

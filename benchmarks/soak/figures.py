@@ -28,7 +28,6 @@ FIGURES = {
     "batch_ms": ("time of a batch", MS),
     "latency_ms": ("latency from arrival to commit", MS),
 }
-"""The figures with their titles and units, in output order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,6 @@ class Recorded:
 
 
 def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
-    """Return the early and late figures with their ratios, followed by the medians of each time span."""
     schedule = recorded.schedule
     return {
         "seconds": schedule.seconds,
