@@ -93,8 +93,6 @@ class ScriptedDiscovery:
 
 
 class ScriptedDataPlane(NoData):
-    """Sources of a few splits, with scripted failures."""
-
     def __init__(self, *, files: int = 0) -> None:
         super().__init__()
         self.files = files

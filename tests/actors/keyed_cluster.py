@@ -157,8 +157,6 @@ class KeyedEngine(StagedEngine):
 
 
 class Folder(OneFileAtATime):
-    """A folder in which every discovery finds a few more rows."""
-
     found_at_once = FOUND_AT_ONCE
 
     def discover(self, position: bytes) -> SplitsDiscovered:

@@ -37,8 +37,6 @@ from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 class Counter(MasterTriggerRestoreHook):
-    """Counts the checkpoints of a job, across restarts."""
-
     identifier = "counter"
 
     def __init__(self) -> None:

@@ -40,7 +40,6 @@ SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sin
 
 @pytest.fixture
 def savepoints(tmp_path: Path) -> Path:
-    """A directory that does not exist yet."""
     return tmp_path / "savepoints"
 
 

@@ -85,7 +85,6 @@ def flights_demo() -> ModuleType:
 
 
 def run_flights_demo(master: str, folder: Path) -> int:
-    """Run the demo, and return the exit code of its own verdict."""
     demo = flights_demo()
     vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
     prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))

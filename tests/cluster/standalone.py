@@ -27,8 +27,6 @@ _WORKER_IS_REGISTERED = re.compile(r"Successfully registered with master (spark:
 
 
 class Daemon:
-    """A master or a worker: a JVM started by this module."""
-
     def __init__(self, kind: str, *arguments: str, folder: Path, java_options: str) -> None:
         folder.mkdir(parents=True)
         self._lines: Queue[str] = Queue()

@@ -86,7 +86,6 @@ class Walk:
 
 
 def rewrite(page: Path, example: Path) -> None:
-    """Write the commands' current output into the page."""
     with TemporaryDirectory() as folder:
         walk = Walk(Path(folder), example)
 

@@ -76,7 +76,6 @@ def _tell(message: Message) -> None:
 
 
 def main(arrivals: str, output: str, store: str | None = None) -> None:
-    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         if store is None:
             client = start_hourly_arrivals(env, Path(arrivals), Path(output))

@@ -33,8 +33,6 @@ BATCHES = "batches"
 
 
 class Doubled(RichFunction):
-    """Doubles numbers, and counts its batches."""
-
     schema = "id long, at timestamp, twice long"
 
     def open(self, context: RuntimeContext) -> None:

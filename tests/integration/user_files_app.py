@@ -31,7 +31,6 @@ MASTER = "local-cluster[2,1,1024]"
 
 
 def seen(ctx: Any) -> dict[str, Any]:
-    """Return the contents of the registered files as a function reads them."""
     import moons  # type: ignore[import-not-found]
     import tides  # type: ignore[import-not-found]
 
@@ -50,8 +49,6 @@ def seen(ctx: Any) -> dict[str, Any]:
 
 
 class Plain(ProcessFunction):
-    """Reads the files in `open` and in each call."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = seen(runtime_context)
 

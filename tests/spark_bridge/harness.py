@@ -187,7 +187,6 @@ class Harness:
         return self.plane.session.read.parquet(str(self.output))
 
     def persisted(self) -> frozenset[int]:
-        """Return the ids of the RDDs with blocks in Spark."""
         return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
     def lose_local_state(self) -> None:

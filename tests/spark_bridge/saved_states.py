@@ -100,7 +100,6 @@ def saved(
 
 
 def subtask_state(*handles: tuple[SharedStateHandle, int | None]) -> OperatorSubtaskState:
-    """Return the state of a subtask with all key groups."""
     places = {
         Written(handles=(handle,), checkpoint_id=1): ResultBounds(closed_to_ms=closed_to)
         for handle, closed_to in handles

@@ -22,7 +22,6 @@ Sale = tuple[int, int, float]
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Two files; the second file also has old rows."""
     write_rows(harness.input / "0.parquet", [(1, 10, 0.5), (2, 20, 2.5)])
     write_rows(harness.input / "1.parquet", [(1, 11, 0.6), (1, 12, 2.7), (2, 21, 1.0), (2, 22, 3.9)])
     return harness

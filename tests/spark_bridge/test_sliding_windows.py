@@ -31,7 +31,6 @@ def files(harness: Harness) -> Harness:
 
 
 def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) -> list[Row]:
-    """Return the windows of the whole input as computed by a plain batch."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
     rows = harness.plane.session.read.parquet(str(harness.input))

@@ -56,8 +56,6 @@ def flip_a_byte(file: Path) -> None:
 
 
 class Target:
-    """A sink of one type, its writers, and the rows that readers see."""
-
     def __init__(self, spark: SparkSession, folder: Path, kind: str) -> None:
         self.spark = spark
         self.output = folder / "out"

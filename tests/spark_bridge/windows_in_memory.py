@@ -131,7 +131,6 @@ class NumbersOfWindows:
 
 
 def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
-    """Yield the rows of a segment within the bounds of a reading."""
     for row in reading.segment.frame:
         if (reading.from_ms is None or row[1] >= reading.from_ms) and (
             reading.until_ms is None or row[1] < reading.until_ms

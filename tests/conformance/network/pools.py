@@ -58,8 +58,6 @@ def _take(pool: LocalBufferPool[Any], count: int) -> str:
 
 
 class Global:
-    """All pools of a TaskManager, in the order of their creation."""
-
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "buffers"})
         self.total = given["buffers"]

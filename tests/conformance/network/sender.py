@@ -33,8 +33,6 @@ _STEP = {"do", "reader", "n", "writable", "want"}
 
 
 class _Reader:
-    """A partition with one subpartition, and the reader of that subpartition."""
-
     def __init__(self, given: Case) -> None:
         only_known_words("reader", given, {"credit", "items", "view"})
         if given.get("view") not in (None, "released, with a failure cause"):
@@ -49,7 +47,6 @@ class _Reader:
             self._add(item, number)
 
     def notify(self) -> None:
-        """Let the reader request the partition, unless it has already done so."""
         if not self._is_here:
             self._is_here = True
             self._take(self.partition.request(0, self._credit, CONSUMER))
@@ -76,7 +73,6 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """The number of items that the reader has not received."""
         return self.partition.subpartitions[0].queued + len(self._buffers())
 
     @property

@@ -228,7 +228,6 @@ class TaskManagerCase:
             self._cluster.send(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
 
     def _accept_all(self) -> None:
-        """Accept all offers; a reply may be followed by another offer."""
         answered = -1
         while answered != len(self._heard_offers()):
             answered = len(self._offers)

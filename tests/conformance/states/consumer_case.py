@@ -33,7 +33,6 @@ class ConsumerCase:
         self.state: ExecutionState | None = None
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
-        """Reply with a state of the producer, as the JobMaster does."""
         answer = self._answer(state=state)
         match reset_task_to:
             case "RUNNING":

@@ -78,8 +78,6 @@ _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionStat
 
 
 class TaskCase:
-    """One task, its bridge and its JobMaster."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
         if given.get("cancelling raises") not in (None, "out of memory"):

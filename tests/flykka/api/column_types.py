@@ -121,7 +121,6 @@ def file_round_trip(kind: FileFormat) -> Use:
 
 
 def preview_use(stream: DataStream) -> None:
-    """Preview a stream whose source has no rows."""
     with suppress(SourceError):
         stream.preview()
 

@@ -161,7 +161,6 @@ def scripted_job_manager(*answers: Message) -> Props:
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """Return a client of a job that has received these replies."""
     system = system or SeededSystem(3)
     client = JobClient(
         system,

@@ -26,8 +26,6 @@ class HangingSnapshots(SlowEngine):
 
 
 class HangingNames(SlowNames):
-    """A data plane whose sinks never complete a snapshot."""
-
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
         kind = HangingSnapshots if descriptor.inputs else SlowEngine
         return kind(descriptor, self.sink, self.batches)

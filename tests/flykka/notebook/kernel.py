@@ -40,8 +40,6 @@ class CellError(AssertionError):
 
 @dataclass(slots=True)
 class Cell:
-    """One run of a cell: its printed text, displays and error."""
-
     message_id: str
     printed: str = ""
     shown: list[dict[str, str]] = field(default_factory=list)
@@ -124,14 +122,12 @@ class Kernel:
         self._hear(self._client.get_iopub_msg(timeout=patience))
 
     def interrupt(self) -> None:
-        """Interrupt the kernel, as the stop button does."""
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Restart the kernel, as the restart button does."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

@@ -31,7 +31,7 @@ class Events:
 
 
 class Notebook:
-    """Cells that share an environment with only a program."""
+    """An environment that has only a program, and the cells that share it."""
 
     def __init__(self) -> None:
         self._events = Events()

@@ -43,7 +43,6 @@ def an_aligned_source_ignores_its_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> None:
-    """An alignment ends while one barrier is missing."""
     complete = BarrierAligner._complete
 
     def hasty(self: BarrierAligner, alignment: Any) -> list[BarrierAction]:
@@ -85,5 +84,4 @@ def a_restored_join_lacks_its_right_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def unmatched_rows_are_emitted_repeatedly(patch: pytest.MonkeyPatch) -> None:
-    """Unmatched rows are emitted again with each watermark."""
     patch.setattr(IntervalSegments, "_open_from", lambda _self, _segment: None)

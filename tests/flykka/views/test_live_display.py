@@ -36,8 +36,6 @@ RUNNING = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
 
 class Notebook:
-    """A job and its display, and the pictures that reach the frontend."""
-
     def __init__(self) -> None:
         self.pictures: queue.Queue[tuple[Bundle, str, bool, float]] = queue.Queue()
         self.outcome: Future[Any] = Future()

@@ -26,8 +26,6 @@ from tests.runtime.model.messages import Answer, Do, Question
 
 
 class Lived(Protocol):
-    """The attributes of an actor's instance that the laws check."""
-
     last_hooks: int
 
     @property

@@ -83,8 +83,6 @@ class Courier(Actor):
 
 
 class Depot(Actor):
-    """Stores parcels, and weighs each by blocking work."""
-
     def __init__(self, scales: Scales, lost: int) -> None:
         self.scales = scales
         self.lost = lost

@@ -49,8 +49,6 @@ class Ask(Message):
 
 
 class Answerer(Actor):
-    """Doubles numbers, fails for some numbers, and ignores others."""
-
     def handle_message(self, message: Message) -> None:
         match message:
             case Ask(number=number) if number % 7 == 0:

@@ -174,8 +174,6 @@ def test_rows_of_a_failed_call_are_not_emitted_by_the_next_call() -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Keeps its contexts and the objects obtained from them."""
-
     kept: Any = None
 
     def process_element(self, row: Row, ctx: KeyedContext) -> None:

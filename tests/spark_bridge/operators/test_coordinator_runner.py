@@ -37,8 +37,6 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Records its calls, and executes the requests in events."""
-
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
         self.calls: list[Any] = []

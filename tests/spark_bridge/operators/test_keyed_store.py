@@ -131,8 +131,6 @@ class NumbersBackend:
 
 
 class Sums(KeyedOperator[Numbers, Numbers]):
-    """An operator with two states."""
-
     def __init__(self, backend: NumbersBackend) -> None:
         self.backend = backend
         names = ("left", "right")

@@ -180,8 +180,6 @@ def test_a_cancelled_producer_retains_no_batch(store: Store) -> None:
 
 
 class SlowBlocks(Blocks):
-    """Blocks that are freed when the test allows it."""
-
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark.range(1).localCheckpoint())
         self.begun, self.may_go_on = Event(), Event()

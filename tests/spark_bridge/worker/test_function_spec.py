@@ -133,8 +133,6 @@ def test_a_function_without_operator_state_keeps_its_copy(events: list[str]) -> 
 
 
 class Measured(ProcessFunction):
-    """Has a metric of each type, and uses only the gauge."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         metrics = runtime_context.get_metrics_group()
         metrics.counter("counter")

@@ -42,8 +42,6 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A version of a right row."""
-
     key: int | None
     rate: str
     since: int

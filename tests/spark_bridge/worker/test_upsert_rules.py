@@ -69,7 +69,6 @@ class Worker:
             self._merge()
 
     def publish(self, *, judges: bool = True) -> tuple[list[dict[str, Any]], str]:
-        """Return the emitted rows and the reported conflict."""
         touched = tuple(name for name, version in self._segments if version >= self._since)
         options = {"touched": touched, "since": self._since, "judges": judges}
         emitted = self._run(PublishRows, pa.table({"id": [0]}), **options) if touched else []

@@ -98,8 +98,6 @@ def test_stages_are_checked_several_times_within_the_timeout(timeout_ms: int, in
 
 
 class HangingEngine(EmptyEngine):
-    """An engine whose work never completes; its progress is scripted."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
         self.works: Callable[[], tuple[WorkProgress, ...]] = lambda: (STANDING,)

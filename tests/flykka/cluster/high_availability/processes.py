@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[4]
 
 
 class Driver:
-    """One process, whose output can be awaited."""
-
     def __init__(
         self, *arguments: str, module: str = "tests.flykka.cluster.high_availability.driver", patience: float = PATIENCE
     ) -> None:

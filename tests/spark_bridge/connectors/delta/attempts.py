@@ -38,7 +38,6 @@ class Attempt:
         return self.writer.prepare_commit(checkpoint_id, tuple(names))
 
     def publish(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches, complete their checkpoint and return the prepared values."""
         prepared = self.prepare(checkpoint_id, *batches)
         self.writer.commit(checkpoint_id)
         return prepared

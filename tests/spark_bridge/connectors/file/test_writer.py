@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Sink:
-    """A folder, and writers of one subtask that write to it."""
-
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder

@@ -21,8 +21,6 @@ DEADLINE_S = 30.0
 
 @dataclass
 class Writing:
-    """A sink writer, and the checkpoints that it has prepared."""
-
     writer: SinkWriter[DataFrame]
     checkpoint: int = 0
     prepared: Sequence[Value] = field(default_factory=tuple)
