@@ -11,7 +11,6 @@ T = TypeVar("T")
 
 
 def positive_int(text: str) -> int:
-    """Parse a positive integer."""
     number = int(text)
     if number < 1:
         raise ArgumentTypeError(f"{text} is not a positive number")
@@ -19,7 +18,6 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Parse a positive number."""
     number = float(text)
     if not number > 0:
         raise ArgumentTypeError(f"{text} is not a positive number")

@@ -19,7 +19,6 @@ SCHEMA = "auction bigint, bidder bigint, price bigint, channel string, event_tim
 
 
 def bids(first: int, rows: int, seed: int) -> pa.Table:
-    """Generate `rows` bids, starting with number `first`."""
     epoch, place = np.divmod(np.arange(first, first + rows, dtype=np.int64), generator.BIDS_PER_EPOCH)
     behind_others = generator.EVENTS_PER_EPOCH - generator.BIDS_PER_EPOCH
     numbers = epoch * generator.EVENTS_PER_EPOCH + behind_others + place
@@ -28,5 +27,4 @@ def bids(first: int, rows: int, seed: int) -> pa.Table:
 
 
 def prepared(rows: int, files: int, seed: int = SEED) -> Path:
-    """Return a folder with `rows` bids in `files` files."""
     return files_of.prepared("nexmark-bids", bids, rows, files, seed)

@@ -24,7 +24,6 @@ LARGE_STATE = {
 """The settings of RocksDB, Structured Streaming's state store for large state."""
 
 RESULT = ("window_start", "window_end", KEY, "bids", "highest_price")
-"""The columns of the output, in order."""
 
 
 def aggregates() -> tuple[Column, ...]:

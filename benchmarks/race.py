@@ -67,7 +67,6 @@ class Race:
         return contestants
 
     def _turn(self, contestants: list[Contestant], bids: Path) -> Iterator[tuple[Contestant, Run]]:
-        """Run each engine once, and compare its output."""
         expected: pa.Table | None = None
         for contestant in contestants:
             place = self._folder / f"{contestant.engine}-{contestant.rows_per_batch}"

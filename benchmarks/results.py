@@ -44,7 +44,6 @@ def _size_as_json(runs: Mapping[EngineName, Sequence[Run]], rows: int) -> dict[s
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]], rules: Rules) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{rules.rows:,} bids in {rules.files} files, medians of {rules.repeat}, {os.cpu_count()} cores, "
         f"{rules.heap} of heap:",

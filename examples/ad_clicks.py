@@ -45,7 +45,6 @@ def define_job(env: StreamExecutionEnvironment, impressions: str, clicks: str, o
 
 
 def main(impressions: str, clicks: str, output: str) -> None:
-    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         define_job(env, impressions, clicks, output)

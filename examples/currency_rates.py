@@ -38,7 +38,6 @@ def define_job(env: StreamExecutionEnvironment, rates: str, orders: str, output:
 
 
 def main(rates: str, orders: str, output: str) -> None:
-    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         define_job(env, rates, orders, output)

@@ -128,7 +128,6 @@ class Killer:
         self.completed_after = threading.Event()
 
     def __call__(self, message: Message) -> None:
-        """Handle a message about the job."""
         match message:
             case ExecutionStateChanged(state=ExecutionState.RUNNING, task_manager=str(task_manager)):
                 if message.task_name.startswith(KEYED):

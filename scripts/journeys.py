@@ -139,7 +139,6 @@ class Profiler:
         sys.setprofile(self._on_event)
 
     def stop(self) -> None:
-        """Stop profiling."""
         threading.setprofile(None)
         sys.setprofile(None)
 
@@ -436,7 +435,6 @@ def _task_of(hop: Hop) -> str:
 
 
 def main() -> None:
-    """Run the job and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", action="store_true", help="list the files, the messages and the names of each way")
     options = parser.parse_args()

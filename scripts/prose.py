@@ -55,7 +55,6 @@ class Prose:
     text: str
 
     def habits(self) -> Counter[str]:
-        """Count how often each habit occurs."""
         text = CODE.sub(" ", self.text)
         return Counter({name: len(pattern.findall(text)) for name, pattern in PATTERNS.items()})
 
@@ -118,14 +117,12 @@ def python_comments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def makefile_comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a Makefile."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#"):
             yield number, line.lstrip("# ")
 
 
 def joined_comments(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[Prose]:
-    """Yield comments, joining those on consecutive lines."""
     begin, end, texts = 0, -1, list[str]()
     for number, text in lines:
         if texts and number != end + 1:
@@ -161,7 +158,6 @@ def counts(prose: Iterable[Prose]) -> dict[str, Counter[str]]:
 
 
 def main() -> None:
-    """Print the counts, the occurrences of a habit, or a sample."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", help="files and folders, all if none is given")
     parser.add_argument(

@@ -49,7 +49,6 @@ class Module:
                     yield from ((f"{module}.{alias.name}", module) for alias in names)
 
     def import_lines(self) -> int:
-        """Count the lines of all imports."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
         return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
 
@@ -139,7 +138,6 @@ def ancestors(facade: str) -> int:
 
 
 def main() -> None:
-    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--list", action="store_true", help="list the pairs, the circles and the names that are counted"

@@ -32,8 +32,6 @@ class Answerer(Actor):
 
 
 class Relay(Actor):
-    """Sends the next message to itself in each turn."""
-
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
 
@@ -43,8 +41,6 @@ class Relay(Actor):
 
 
 class Hub(Actor):
-    """Sends a message to all other actors, and counts their replies."""
-
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
 

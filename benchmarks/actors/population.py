@@ -25,8 +25,6 @@ from flykka.runtime.system import ActorSystem
 
 @dataclass(frozen=True)
 class Population:
-    """The time and memory used by a number of actors."""
-
     count: int
     start_s: float
     stop_s: float
@@ -34,8 +32,6 @@ class Population:
 
 
 class Inhabitant(Actor):
-    """Reports that it has started."""
-
     def __init__(self, started: Latch) -> None:
         self._started = started
 
@@ -53,7 +49,6 @@ class PykkaInhabitant(pykka.ThreadingActor):
 
 
 def flykka(count: int) -> Population:
-    """Start and stop actors of the kernel."""
     system = ActorSystem("population", default_ask_timeout=SECONDS_AT_MOST)
     started = Latch(count)
     props = Props(Inhabitant, started)

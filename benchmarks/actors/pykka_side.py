@@ -27,8 +27,6 @@ class Answerer(pykka.ThreadingActor):
 
 
 class Relay(pykka.ThreadingActor):
-    """Sends the next message to itself in each turn."""
-
     def __init__(self, latch: Latch) -> None:
         super().__init__()
         self._latch = latch
@@ -39,8 +37,6 @@ class Relay(pykka.ThreadingActor):
 
 
 class Hub(pykka.ThreadingActor):
-    """Sends a message to all other actors, and counts their replies."""
-
     def __init__(self, latch: Latch) -> None:
         super().__init__()
         self._latch = latch
@@ -64,8 +60,6 @@ class Leaf(pykka.ThreadingActor):
 
 
 class Link(pykka.ThreadingActor):
-    """Forwards messages to the next link."""
-
     next: pykka.ActorRef[Link]
 
     def __init__(self, latch: Latch) -> None:

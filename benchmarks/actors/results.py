@@ -64,7 +64,6 @@ def _rounded(population: Population) -> dict[str, float]:
 
 
 def as_table(found: Mapping[str, Any], rules: Rules) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"Medians of {rules.repeat} on {os.cpu_count()} cores, Python {platform.python_version()}:",
         "",

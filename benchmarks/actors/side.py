@@ -26,8 +26,6 @@ class Discipline(StrEnum):
 
 
 class Side(Protocol):
-    """A contender: flykka or Pykka."""
-
     def measure(self, discipline: Discipline, count: int) -> float:
         """Return the seconds that `count` events of the discipline took."""
 
@@ -40,7 +38,6 @@ class Latch:
         self._open = threading.Event()
 
     def arrive(self) -> bool:
-        """Count an arrival; return True for the last one."""
         self._left -= 1
         if self._left:
             return False

@@ -53,7 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(runs: Mapping[EngineName, Sequence[float]]) -> dict[str, Any]:
-    """Return the ratio of the medians, and the median seconds of each engine."""
     seconds = {name: median(several) for name, several in runs.items()}
     ratios = {
         f"{EngineName.FLYKKA}_over_{name}": round(seconds[name] / seconds[EngineName.FLYKKA], 2)
@@ -106,7 +105,6 @@ def _timed(name: EngineName, arguments: Sequence[str]) -> float:
 
 
 def _table(found: Mapping[str, Any], options: argparse.Namespace) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.rows:,} lines in {options.files} files, medians of {options.repeat}, {os.cpu_count()} cores:",
         "",

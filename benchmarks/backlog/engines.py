@@ -14,8 +14,6 @@ from benchmarks.backlog.logs import SCHEMA
 
 
 class EngineName(StrEnum):
-    """The engines, by the names used in the results."""
-
     SPARK_BATCH = "spark_batch"
     STRUCTURED_STREAMING = "structured_streaming"
     STRUCTURED_STREAMING_IN_PARTS = "structured_streaming_in_parts"
@@ -63,7 +61,6 @@ def structured_streaming(logs: str, place: Path, files_per_trigger: str | None =
 
 
 def spark_batch(logs: str, place: Path) -> None:
-    """Run one batch job over all files; its output is the reference."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 

@@ -64,8 +64,6 @@ class InstantEngine(EmptyEngine):
 
 
 class NoSplits:
-    """A split discovery that finds no files."""
-
     interval_ms: int | None = None
     changed: Callable[[], bool] | None = None
 

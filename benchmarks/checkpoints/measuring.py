@@ -154,7 +154,6 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
 
 
 def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
-    """Time the measured checkpoints. Raises the errors of `running_job`."""
     with running_job(topology, say) as job:
         measured = Measured(submit_s=job.submit_s)
         with _collections(measured):

@@ -37,7 +37,6 @@ def _figures(found: Measured) -> dict[str, Any]:
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]], topologies: Sequence[Topology]) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"From the trigger until every task has heard that the checkpoint is complete; {os.cpu_count()} cores,"
         f" Python {platform.python_version()}, flight recorder on:",

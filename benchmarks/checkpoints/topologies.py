@@ -22,7 +22,6 @@ NEVER_MS = 24 * 3_600_000
 """The interval of periodic checkpoints in ms: they are enabled, but none is due during the measurement."""
 
 TASK_MANAGERS = 4
-"""The number of TaskManagers that share the tasks."""
 
 MAX_PARALLELISM = 32_768
 
@@ -49,12 +48,10 @@ class Topology:
 
     @property
     def tasks(self) -> int:
-        """The number of sources and sinks."""
         return 2 * self.parallelism
 
     @property
     def channels(self) -> int:
-        """The number of channels between sources and sinks."""
         return self.parallelism if self.wiring is ShipStrategy.FORWARD else self.parallelism**2
 
     @property

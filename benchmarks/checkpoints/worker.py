@@ -34,12 +34,10 @@ def measured_apart(topology: Topology, scale: float) -> Measured:
 
 
 def to_json(measured: Measured) -> str:
-    """Format the result for the worker's output."""
     return json.dumps(asdict(measured))
 
 
 def from_json(printed: str) -> Measured:
-    """Parse the output of a worker."""
     fields = json.loads(printed)
     return Measured(**{**fields, "checkpoints": [Times(**times) for times in fields["checkpoints"]]})
 

@@ -87,7 +87,6 @@ def _rates(
 
 
 def _table(found: Mapping[str, float], options: argparse.Namespace, broker: str) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores, {broker}:",
         "",

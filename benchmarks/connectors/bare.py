@@ -27,7 +27,6 @@ _AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
 
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
-    """Create a topic with records of 100 bytes of JSON."""
     broker.create(topic, partitions)
     producer = Producer(broker.client(linger_ms=50))
     for number in range(records):
@@ -65,7 +64,6 @@ def copied(broker: Broker, topic: str, target: str, records: int, interval_s: fl
 def main(
     address: str, topic: str, partitions: str, records: str, target: str | None = None, interval_s: str | None = None
 ) -> None:
-    """Consume that many records from these partitions, and print the seconds."""
     own = {"isolation.level": "read_committed"} if interval_s else {}
     settings = {"bootstrap.servers": address, "group.id": f"bare-{target}", "enable.auto.commit": False}
     consumer = Consumer({**settings, **own, **WHOLE_BACKLOG, **_AS_THE_SOURCE})

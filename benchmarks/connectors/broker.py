@@ -116,7 +116,6 @@ class NoidaDb(Program):
         self._program = Path(spec.origin).with_name("noida-db")
 
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """Return the command, with one port and no settings."""
         if len(listeners) > 1 or settings:
             raise NoBrokerError(f"{self.name} has one listener and no settings")
         port = str(listeners[0].port)
@@ -191,19 +190,16 @@ class Broker:
             deleted.result()
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Add partitions to a topic."""
         admin = self.admin()
         for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
             made.result()
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Delete records before an offset, as retention does."""
         admin = self.admin()
         for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
             done.result()
 
     def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
-        """Send values, and wait until they are acknowledged."""
         producer = Producer(self.client(linger_ms=0, message_max_bytes=100_000_000))
         for value in values:
             producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]
@@ -293,7 +289,6 @@ def free_port() -> int:
 def running_broker(
     folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
-    """Run a broker until the end of the block."""
     broker = Broker(folder, listeners=listeners, settings=settings)
     try:
         yield broker

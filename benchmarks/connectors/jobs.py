@@ -34,7 +34,6 @@ class WrongCountError(Exception):
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Write rows of 100 bytes into parquet files."""
     folder.mkdir()
     for number in range(_FILES):
         first, behind = (rows * part // _FILES for part in (number, number + 1))
@@ -45,8 +44,6 @@ def write_rows(folder: Path, rows: int) -> None:
 
 
 class Jobs:
-    """An environment in which the jobs run one after the other."""
-
     def __init__(self, address: str, folder: Path, records: int) -> None:
         self._address = address
         self._folder = folder

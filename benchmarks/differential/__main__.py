@@ -58,7 +58,6 @@ class Found:
     differences: list[dict[str, object]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
-        """Return the numbers, the reasons of refusals, and the differences with their scripts."""
         numbers = {
             "equal": self.outcomes["equal"],
             "refused": self.outcomes["refused"],
@@ -68,7 +67,6 @@ class Found:
 
 
 def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
-    """Run the programs generated from the seeds, and report each seed on stderr."""
     found, batches = Found(), Batches(spark)
 
     def runs(cases: Sequence[Case], mode: Mode) -> list[Outcome]:

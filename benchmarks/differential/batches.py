@@ -37,13 +37,11 @@ class Batches:
         self._frames: dict[str, DataFrame] = {}
 
     def result(self, case: Case) -> Result | Outcome:
-        """Return the columns and rows of a case's batch, or its error."""
         if id(case) not in self._results:
             self._results[id(case)] = case, self._computed(case)
         return self._results[id(case)][1]
 
     def forget(self) -> None:
-        """Forget all results."""
         self._results.clear()
 
     def _computed(self, case: Case) -> Result | Outcome:

@@ -63,6 +63,5 @@ def differs(what: str, error: Exception) -> Outcome:
 
 
 def short(error: BaseException) -> str:
-    """Return the first non-empty line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]

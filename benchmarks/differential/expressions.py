@@ -73,14 +73,12 @@ _DISTINCT = ("count(DISTINCT {0}):bigint", "sum(DISTINCT {0}):bigint")
 
 
 def expression(choices: Choices, columns: Sequence[Column]) -> tuple[str, str]:
-    """Draw an expression of one of the columns, and return it with its type."""
     column = choices.of(columns)
     text, type_ = choices.of((f"{{0}}:{column.type}", *_FORMS.get(column.type, ()))).rsplit(":", 1)
     return text.format(column), type_
 
 
 def condition(choices: Choices, columns: Sequence[Column]) -> str:
-    """Draw a condition on some of the columns."""
     column = choices.of(columns)
     text = choices.of(_CONDITIONS.get(column.type, ("{0} IS NOT NULL",))).format(column)
     if choices.percent(25):

@@ -35,8 +35,6 @@ def copied(row: Row, names: tuple[str, ...]) -> Row:
 
 
 class Copy(ProcessFunction):
-    """Emits some columns of each row, to the main output and a side output."""
-
     def __init__(self, names: tuple[str, ...], tag: OutputTag) -> None:
         self._names, self._tag = names, tag
 
@@ -46,8 +44,6 @@ class Copy(ProcessFunction):
 
 
 class SizeOfSet(ProcessFunction):
-    """Emits some columns of each row, with the number of rows in a broadcast variable."""
-
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
 
@@ -59,8 +55,6 @@ class SizeOfSet(ProcessFunction):
 
 
 class CopyBesideRules(BroadcastProcessFunction):
-    """Emits some columns of each row, and stores broadcast rows in broadcast state."""
-
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
 
@@ -87,8 +81,6 @@ class Number(KeyedProcessFunction):
 
 
 class CountAtEnd(Number):
-    """Emits the number of rows of each key at the end of the input."""
-
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         self._count.update(self._count.value() + 1)
         ctx.timer_service().register_event_time_timer(END_MS)
@@ -109,7 +101,6 @@ class Both(CoProcessFunction):
         yield copied(row, self._first)
 
     def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit a row of the second input with the column names of the first."""
         yield dict(zip(self._first, (row[name] for name in self._second), strict=True))
 
 
@@ -127,8 +118,6 @@ class MapBoth(CoMapFunction):
 
 
 class FlatMapBoth(CoFlatMapFunction):
-    """Emits the rows of the first input twice, and those of the second once."""
-
     def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
         self._first, self._second = first, second
 
@@ -154,8 +143,6 @@ class NumberBoth(KeyedCoProcessFunction):
 
 
 class RowCount(AggregateFunction[Row, int, Row]):
-    """Counts the rows of a window."""
-
     def __init__(self, into: str) -> None:
         self._into = into
 
@@ -173,8 +160,6 @@ class RowCount(AggregateFunction[Row, int, Row]):
 
 
 class CountWindow(ProcessWindowFunction):
-    """Emits the keys of a window, and the number of its rows."""
-
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
 
@@ -183,8 +168,6 @@ class CountWindow(ProcessWindowFunction):
 
 
 class CountAll(ProcessAllWindowFunction):
-    """Emits the number of rows of a window."""
-
     def __init__(self, into: str) -> None:
         self._into = into
 
@@ -202,7 +185,6 @@ def numbered_table(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def counted_group(left: Any, right: Any) -> Any:
-    """Return a row with the numbers of rows on both sides."""
     import pandas as pd
 
     return pd.DataFrame({"m": [len(left)], "n": [len(right)]})

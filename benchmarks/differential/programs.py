@@ -15,10 +15,7 @@ _DEPTH = 4
 
 
 class Programs(TwoStreamVerbs, WindowVerbs):
-    """Draws programs over the tables of a seed."""
-
     def draw(self) -> tuple[str, str]:
-        """Draw a program, and return the source texts of the stream and of the DataFrame."""
         choices = self._choices
         rows = self._table(choices.of(("t", "u", "l")))
         if rows.is_late:
@@ -31,7 +28,6 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         return rows.stream, rows.truth
 
     def _verbs(self, rows: Rows) -> list[Callable[[Rows], Rows]]:
-        """Return the methods that can be applied to these rows."""
         verbs: list[Callable[[Rows], Rows]] = [
             *(self._where, self._select, self._with_columns, self._rename, self._drop, self._transform, self._map),
             *(self._flat_map, self._frames, self._join_static, self._process, self._side_output, self._union),

@@ -38,8 +38,6 @@ class Relation:
 
 
 class Queries:
-    """Draws queries over the tables of a seed."""
-
     def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
         self._choices = choices
         self._tables = {table.name: table for table in tables}
@@ -76,7 +74,6 @@ class Queries:
         return self._table(self._choices.of(("t", "u")))
 
     def _rows(self, *, changing: int = 30, keeps_time: bool = False) -> Relation:
-        """Draw a table, or a subquery that keeps the identifying columns."""
         choices = self._choices
         rows = self._table(choices.of(("c", "e"))) if choices.percent(changing) else self._staying()
         if not choices.percent(40):
@@ -93,7 +90,6 @@ class Queries:
         return f"{hint}{self._names}"
 
     def _items(self, rows: Relation, kept: Sequence[Column]) -> tuple[str, tuple[Column, ...]]:
-        """Draw the SELECT list: kept columns, renamed columns, and some expressions."""
         choices, items, columns = self._choices, [], []
         for column in kept:
             name = choices.of((column.name, self._name("n")))

@@ -28,7 +28,6 @@ class Rows:
         return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
 
     def kept(self, columns: Sequence[Column]) -> Rows:
-        """Return the rows with other columns."""
         time, own = (column if column in columns else None for column in (self.time, self.own))
         return replace(self, columns=tuple(columns), time=time, own=own)
 
@@ -38,18 +37,14 @@ class Rows:
 
 
 def ddl(columns: Sequence[Column], *more: str) -> str:
-    """Return the columns as a DDL text."""
     return ", ".join((*(f"{column} {column.type}" for column in columns), *more))
 
 
 def listed(columns: Sequence[Column]) -> str:
-    """Format the columns as quoted arguments."""
     return ", ".join(repr(str(column)) for column in columns)
 
 
 class Verbs:
-    """Draws names, columns and tables for methods."""
-
     def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
         self._choices = choices
         self._tables = {table.name: table for table in tables}

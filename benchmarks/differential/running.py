@@ -48,8 +48,6 @@ _CHECKPOINT_INTERVAL = "300ms"
 
 
 class _JobFailedError(Exception):
-    """The job of some programs has failed, does not end, or was refused."""
-
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.why)
         self.outcome = outcome
@@ -95,8 +93,6 @@ def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
 
 
 class _Job:
-    """A job of some cases, with their input and output."""
-
     def __init__(self, batches: Batches, cases: Sequence[Case], folder: Path) -> None:
         self._batches, self._cases, self._folder = batches, cases, folder
         # Cases with the same tables share the sources.
@@ -201,7 +197,6 @@ class _Job:
         keyed.sink_to(DeltaSink.upsert(path, keys=[KEY], row_kind=kind)).uid(f"out-{place}")
 
     def outcome(self, place: int) -> Outcome:
-        """Compare the output of a program with the result of its batch."""
         stream, case = self._streams[place], self._cases[place]
         if isinstance(stream, Outcome):
             return stream

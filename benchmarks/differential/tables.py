@@ -27,7 +27,6 @@ TYPES = {
     "b": "boolean",
     "day": "date",
 }
-"""The roles of columns, with their types."""
 
 _ARROW = {
     "bigint": pa.int64(),
@@ -45,7 +44,6 @@ MINUTE = 60_000_000
 
 
 def micros(text: str) -> int:
-    """Return the microseconds from 1970 to a UTC time."""
     since = datetime.fromisoformat(text).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -99,7 +97,6 @@ class Table:
 
     @property
     def bound(self) -> str:
-        """The bound of out-of-orderness, as a duration."""
         return "1min" if self.late else "21min"
 
     @property
@@ -113,7 +110,6 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The columns of the files as DDL for Spark."""
         types = {name.replace("`", "``"): TYPES[role] for role, name in self.columns.items()}
         return ", ".join(
             f"`{name}` {type_}" for name, type_ in (types | ({ROW_KIND: "string"} if self.has_kinds else {})).items()
@@ -134,7 +130,6 @@ class Table:
         return [row for row in rows if row[own] not in self.late]
 
     def log(self) -> list[Row]:
-        """Return all rows in arrival order."""
         rows = [row for file in self.files for row in file if row.get(ROW_KIND) != "-U"]
         return [{**row, "place": place, "is_deletion": row.get(ROW_KIND) == "-D"} for place, row in enumerate(rows)]
 

@@ -23,7 +23,6 @@ class WindowVerbs(Verbs):
         return [*verbs, self._fold_windows, self._reduce_windows]
 
     def _counted(self, rows: Rows, verb: str, keys: list[Column], number: Column, truth: str) -> Rows:
-        """Return rows with the keys and a number, as emitted by a function."""
         names, columns = tuple(key.name for key in keys), (*keys, number)
         stream = f".key_by({listed(keys)}).{verb}({names!r}, {number.name!r}), {ddl(columns)!r})"
         return rows.then(stream, truth).kept(columns)

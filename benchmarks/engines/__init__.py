@@ -8,8 +8,6 @@ from typing import Protocol
 
 
 class EngineName(StrEnum):
-    """The engines, by the names used in the results."""
-
     SPARK_BATCH = "spark_batch"
     STRUCTURED_STREAMING = "structured_streaming"
     FLYKKA = "flykka"

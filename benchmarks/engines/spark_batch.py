@@ -9,8 +9,6 @@ from benchmarks.query import aggregated, plain_session
 
 
 class SparkBatch:
-    """The query as a Spark batch."""
-
     def __init__(self) -> None:
         self._spark = plain_session()
 

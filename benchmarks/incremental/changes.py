@@ -18,7 +18,9 @@ from benchmarks.incremental.suites import Suite
 
 ROW_KIND = "row_kind"
 _FEWEST = 2
-"""So many documents are copied, and deleted, and so many rows of each table are updated, however small the share."""
+"""The minimum number of copied documents, of deleted documents, and of updated rows of each table, however small the
+share.
+"""
 
 Places = NDArray[np.int64]
 
@@ -82,7 +84,7 @@ class _NextStep:
             self.rows[name] = pa.concat_tables([remaining, copies])
 
     def _update(self, name: str) -> None:
-        """Give some rows, which were there before the step, the values of others beside their keys."""
+        """Give some rows that existed before the step the values of other rows, except for their keys."""
         rows, keys = self.rows[name], self.suite.keys[name]
         kept = self.kept.get(name, rows.num_rows)
         count = min(self._share(kept, parts=3 if name in self.kept else 1), kept)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.incremental.data import Data
 
 SETTINGS = {"spark.sql.ansi.doubleQuotedIdentifiers": "true"}
-"""Settings of Spark with which it reads the queries as DuckDB does."""
+"""Settings with which Spark reads the queries as DuckDB does."""
 
 _QUERIES_PER_JOB = 6
 
@@ -44,8 +44,6 @@ class Problem:
 
 
 class Checking:
-    """Checks the queries of a suite, several in one job."""
-
     def __init__(self, spark: SparkSession, data: Data, folder: Path, say: Callable[[str], object]) -> None:
         self._data = data
         self._folder = folder

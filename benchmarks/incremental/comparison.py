@@ -32,8 +32,6 @@ _ALWAYS_FLOATING = frozenset({"StddevSamp", "StddevPop", "VarianceSamp", "Varian
 
 
 class CurrentRows:
-    """The current rows of a changelog."""
-
     def __init__(self, changelog: Changelog, columns: Sequence[str]) -> None:
         self._changelog = changelog
         self._columns = [name for name in columns if name != changelog.row_kind]
@@ -41,7 +39,6 @@ class CurrentRows:
         self._rows: Counter[Row] = Counter()
 
     def apply(self, changes: Iterable[Mapping[str, object]]) -> None:
-        """Apply changes, in order."""
         keys, kind = self._changelog.keys, self._changelog.row_kind
         for change in changes:
             row = tuple(change[name] for name in self._columns)
@@ -71,7 +68,6 @@ class Batches:
         self._answers: dict[tuple[str, int], Counter[Row]] = {}
 
     def frame(self, query: str, step: int) -> DataFrame:
-        """Return a query over the rows after a step."""
         text = self._data.suite.queries[query]
         for table in self._data.suite.tables_read(text):
             self._session.read.parquet(str(self._data.rows(table, step))).createOrReplaceTempView(table)
@@ -104,7 +100,9 @@ def _rows_of(frame: DataFrame) -> Counter[Row]:
 
 
 def are_other_first_rows(frame: DataFrame, rows: Counter[Row]) -> bool:
-    """Return True if rows are first rows of a query too, because its ORDER BY leaves open which of some are first."""
+    """Return True if the rows are another valid result of a query whose ORDER BY does not decide which of some equal
+    rows its LIMIT selects.
+    """
     nodes = [PlanNode(frame._jdf.queryExecution().analyzed())]
     while nodes[-1].kind in ("GlobalLimit", "LocalLimit", "Project"):
         nodes.append(nodes[-1].children[0])
@@ -148,7 +146,7 @@ def _adds(expression: Expression) -> bool:
 
 
 def are_close(rows: Counter[Row], expected: Counter[Row]) -> bool:
-    """Return True if the rows are equal but for small differences of floating values."""
+    """Return True if the rows are equal, except for small differences of floating values."""
     ours, theirs = sorted(rows.elements(), key=_order), sorted(expected.elements(), key=_order)
     return len(ours) == len(theirs) and all(
         all(map(_is_close, one, other)) for one, other in zip(ours, theirs, strict=True)

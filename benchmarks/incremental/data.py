@@ -28,7 +28,6 @@ class Data:
         return self.folder / "changes" / table / _file(step)
 
     def rows(self, table: str, step: int) -> Path:
-        """Return the file with the rows after a step."""
         return next(
             path for number in range(step, -1, -1) if (path := self.folder / "rows" / table / _file(number)).exists()
         )

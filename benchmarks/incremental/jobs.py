@@ -52,7 +52,6 @@ class Steps:
         self._reached = dict.fromkeys(self._tables, -1)
 
     def create_views(self, env: StreamExecutionEnvironment) -> None:
-        """Define the streams, and register each as a view."""
         for table in self._tables:
             inbox = self._folder / table
             inbox.mkdir(parents=True, exist_ok=True)
@@ -65,7 +64,6 @@ class Steps:
             env.create_temporary_view(table, read, primary_key=self._data.suite.keys[table], changelog_mode="all")
 
     def put(self, step: int) -> None:
-        """Let the files of a step arrive."""
         for table in self._changing(step):
             path = self._data.changes(table, step)
             hidden = self._folder / table / f".{path.name}"
@@ -187,5 +185,4 @@ class Job:
 
 
 def _placed(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """Number a batch and its rows."""
     return rows.withColumn(BATCH, F.lit(next(numbers))).withColumn(PLACE, F.monotonically_increasing_id())

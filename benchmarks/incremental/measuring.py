@@ -31,7 +31,7 @@ class Measured:
     steps_s: tuple[float, ...]
     batches_s: tuple[float, ...]
     spark_jobs: int
-    """The jobs of Spark that the last step ran."""
+    """The number of Spark jobs that the last step ran."""
 
     state_bytes: int
     difference: str | None
@@ -53,7 +53,6 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The time of a batch divided by that of a step."""
         return self.recompute_s / self.step_s
 
 
@@ -143,7 +142,6 @@ def as_json(found: Mapping[str, Measured | str]) -> dict[str, Any]:
 
 
 def as_table(found: Mapping[str, Measured | str]) -> str:
-    """Format the same as Markdown."""
     lines = [
         "| query | step | Spark batch | recompute over incremental | Spark jobs | first step | state |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",

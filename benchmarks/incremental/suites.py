@@ -22,10 +22,10 @@ class SuiteName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A suite: `documents` are tables whose rows belong together, with the column that says to which document.
+    """A suite: `documents` are tables whose rows belong together, with the column that identifies the document.
 
-    The first table of each is the leading one. `updated` are other tables with rows that are updated, `checked` the
-    queries that are run by default.
+    The first table of each document is the leading one. `updated` are other tables with rows that are updated,
+    `checked` the queries that are run by default.
     """
 
     name: SuiteName
@@ -36,7 +36,6 @@ class Suite:
     checked: tuple[str, ...]
 
     def tables(self, scale: float) -> dict[str, pa.Table]:
-        """Generate the tables."""
         with self._connection() as connection:
             connection.execute(f"CALL {self.generator}(sf={scale})")
             return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in self.keys}
@@ -47,7 +46,6 @@ class Suite:
         return dict(_queries(self.name))
 
     def tables_read(self, query: str) -> list[str]:
-        """Return the names of the tables that a text reads."""
         words = set(re.findall(r"\w+", query.lower()))
         return [name for name in self.keys if name in words]
 

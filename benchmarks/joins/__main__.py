@@ -44,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
-    """Return the rows per second of both engines, and their ratio."""
     pairs = zip(seconds[Side.STRUCTURED_STREAMING], seconds[Side.FLYKKA], strict=True)
     return {
         **{side: round(rows / median(took)) for side, took in seconds.items()},
@@ -53,7 +52,6 @@ def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
 
 
 def as_table(seconds: Seconds, rows: int) -> str:
-    """Format the figures as Markdown."""
     figures = as_json(seconds, rows)
     ratio = figures["interval_join_over_structured_streaming"]
     cells = [f"{rows:,}", *(f"{figures[side]:,}" for side in Side), f"{ratio:.2f}"]

@@ -57,7 +57,6 @@ def check(who: object, output: Path, source: Path) -> int:
 
 
 def _pairs(impressions: pa.Table, clicks: pa.Table) -> tuple[Numbers, Numbers]:
-    """Return the ids of the impressions and clicks that match."""
     ads, times, ids = (_column(impressions, name) for name in ("ad", "at", "id"))
     # Combines an ad and a time to one number, which increases with both.
     span = int(max(times.max(), _column(clicks, "at").max())) + 1 - 1000 * _BEGIN_MS + 60_000_000 * WITHIN_MINUTES

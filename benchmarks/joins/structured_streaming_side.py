@@ -18,7 +18,6 @@ class StructuredStreamingSide:
         self._spark = plain_session(**LARGE_STATE)
 
     def run(self, source: Path, place: Path) -> None:
-        """Join two folders into `place`/output."""
         clicks, impressions = self._rows(source / CLICKS).alias("c"), self._rows(source / IMPRESSIONS).alias("i")
         seen_before = F.expr(f"i.at >= c.at - INTERVAL {WITHIN_MINUTES} MINUTES AND i.at <= c.at")
         pairs = clicks.join(impressions, (F.col("c.ad") == F.col("i.ad")) & seen_before).selectExpr(

@@ -45,12 +45,10 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The seconds of Structured Streaming divided by those of flykka."""
         pairs = zip(self.seconds[Side.STRUCTURED_STREAMING], self.seconds[Side.FLYKKA], strict=True)
         return median(theirs / ours for theirs, ours in pairs)
 
     def rows_per_s(self, side: Side) -> int:
-        """Return the median speed of an engine in rows per second."""
         return round(self.rows / median(self.seconds[side]))
 
 
@@ -70,7 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: dict[WorkName, Measured]) -> dict[str, Any]:
-    """Return the ratios, and the figures of the large state."""
     made: dict[str, Any] = {
         f"{name}_over_structured_streaming": round(each.ratio, 2)
         for name, each in measured.items()
@@ -83,7 +80,6 @@ def as_json(measured: dict[WorkName, Measured]) -> dict[str, Any]:
 
 
 def as_table(measured: dict[WorkName, Measured]) -> str:
-    """Format the figures as Markdown, with the speeds."""
     lines = [
         f"{os.cpu_count()} cores:",
         "",

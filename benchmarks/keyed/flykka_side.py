@@ -101,7 +101,6 @@ class FlykkaSide:
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, one file per batch, into `place`/output."""
         schema, define = _DEFINED[work]
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         files = FileSource.parquet(str(source), schema=schema).files_per_batch(1)

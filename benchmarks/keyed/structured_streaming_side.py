@@ -18,8 +18,6 @@ OUTPUT = "k long, n long, what string"
 
 
 class CountsAndAlarm(StatefulProcessor):
-    """Counts the rows of each key, and raises an alarm a minute after the key's first row."""
-
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._n = handle.getValueState("n", "n long")
@@ -84,7 +82,6 @@ class StructuredStreamingSide:
         self._spark = plain_session(**LARGE_STATE)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, one file per trigger, into `place`/output."""
         schema, mode, define = _DEFINED[work]
         output = place / "output"
 

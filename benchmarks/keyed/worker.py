@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class Side(StrEnum):
-    """The engines, by the names used in the results."""
-
     FLYKKA = "flykka"
     STRUCTURED_STREAMING = "structured_streaming"
 

@@ -25,8 +25,6 @@ GAP_SECONDS = 30
 
 
 class WorkName(StrEnum):
-    """The works, by the names used in the results."""
-
     RUNNING = "running"
     PROCESS_FUNCTION = "process_function"
     PROCESS_TABLE = "process_table"

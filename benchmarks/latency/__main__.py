@@ -55,8 +55,6 @@ _COMMITTED: dict[Side, Callable[[Path], list[Committed]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A work and its load."""
-
     work: WorkName
     files_per_s: float
     sources: int
@@ -78,8 +76,6 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of files, in seconds."""
-
     seconds: tuple[float, ...]
 
     @property
@@ -138,7 +134,6 @@ def as_json(measured: Measured, sustained: Mapping[Side, float]) -> dict[str, An
 
 
 def as_table(measured: Measured, sustained: Mapping[Side, float]) -> str:
-    """Format the figures as Markdown."""
     lines = [
         f"{os.cpu_count()} cores, seconds from a file's arrival to the commit of its rows:",
         "",

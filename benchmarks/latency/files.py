@@ -34,22 +34,17 @@ class Feed:
     files_per_s: float
     sources: int = 1
     first: int = 0
-    """The number of the first file."""
 
     def time_ms(self, number: int) -> int:
-        """Return the event time of the rows of a file."""
         return BEGIN_MS + round(1000 * number / self.files_per_s)
 
     def source(self, place: Path, number: int) -> Path:
-        """Return the folder in which a file arrives."""
         return place / f"source-{number % self.sources}"
 
     def file(self, place: Path, number: int) -> Path:
-        """Return the path of an arrived file."""
         return self.source(place, number) / _name(number)
 
     def prepare(self, place: Path) -> None:
-        """Write the files, and create the folders of the sources."""
         prepared = place / _PREPARED
         for folder in (prepared, *(self.source(place, number) for number in range(self.sources))):
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +64,6 @@ class Feed:
             self._move(place, number)
 
     def put(self, place: Path) -> None:
-        """Move all files to their sources at once."""
         for number in range(self.first, self.first + self.files):
             self._move(place, number)
 

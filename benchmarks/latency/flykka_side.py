@@ -42,7 +42,6 @@ class FlykkaSide:
         self._client: JobClient | None = None
 
     def start(self, work: WorkName, sources: list[Path], place: Path, interval: str) -> None:
-        """Start a job that reads the folders, and writes into `place`/output with this checkpoint interval."""
         self._env.enable_checkpointing(interval)
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
@@ -58,7 +57,6 @@ class FlykkaSide:
 
     @property
     def env(self) -> StreamExecutionEnvironment:
-        """The environment, with its cluster and its session."""
         return self._env
 
     @property

@@ -40,7 +40,6 @@ class StructuredStreamingSide:
         self._query: StreamingQuery | None = None
 
     def start(self, work: WorkName, sources: list[Path], place: Path, interval: None) -> None:
-        """Start a query that reads the folders, and writes into `place`/output."""
         streams = [self._spark.readStream.schema(SCHEMA).parquet(str(folder)) for folder in sources]
         self._query = (
             _DEFINED[work](reduce(DataFrame.unionAll, streams))

@@ -1,6 +1,7 @@
 """The benchmark's computations over the files, and the mapping of output rows to input files.
 
-stateless: rows that are selected and computed, one by one windows: counts per key in windows of a second
+- stateless: rows that are selected and computed, one by one
+- windows: counts per key in windows of a second
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ WINDOW_MS = 1_000
 
 
 class WorkName(StrEnum):
-    """The works, by the names used in the results."""
-
     STATELESS = "stateless"
     WINDOWS = "windows"
 
@@ -52,8 +51,6 @@ def committed_files(
 
 
 class Ledger:
-    """Counts output rows by file, and reports complete files."""
-
     def __init__(self, work: WorkName, output: Iterable[Committed] = ()) -> None:
         self._what, self._count = _COUNTED[work]
         self._rows: dict[int, int] = {}
@@ -91,13 +88,11 @@ class Ledger:
 
 
 def rows_of_windows(feed: Feed) -> dict[int, int]:
-    """Return the number of rows in each window of a feed, by window start in ms."""
     starts = Counter(window_of(feed, number) for number in range(feed.first, feed.first + feed.files))
     return {start_ms: files * ROWS_PER_FILE for start_ms, files in starts.items()}
 
 
 def window_of(feed: Feed, number: int) -> int:
-    """Return the start, in ms, of the window that contains the rows of a file."""
     return feed.time_ms(number) // WINDOW_MS * WINDOW_MS
 
 

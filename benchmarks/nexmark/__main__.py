@@ -44,20 +44,16 @@ class Measured:
     not_run: dict[EngineName, str] = field(default_factory=dict)
 
     def rows_per_s(self, engine: EngineName, events: int) -> int | None:
-        """Return the median speed of an engine in events per second."""
         return round(events / median(self.seconds[engine])) if engine in self.seconds else None
 
     @property
     def ratio(self) -> float | None:
-        """The seconds of Structured Streaming divided by those of flykka."""
         if not {EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING} <= self.seconds.keys():
             return None
         return median(self.seconds[EngineName.STRUCTURED_STREAMING]) / median(self.seconds[EngineName.FLYKKA])
 
 
 class Nexmark:
-    """Runs one query after the other, alternating between the engines."""
-
     def __init__(self, options: argparse.Namespace, folder: Path, say: Callable[[str], object]) -> None:
         """Create the benchmark. `folder` keeps the last output of each engine; `say` receives progress messages."""
         self._options = options
@@ -169,7 +165,6 @@ def as_json(measured: Mapping[str, Measured], events: int) -> dict[str, Any]:
 
 
 def as_table(measured: Mapping[str, Measured], options: argparse.Namespace) -> str:
-    """Format the result of `as_json` as Markdown."""
     lines = [
         f"{options.events:,} events in {options.files} files, {options.rows_per_batch:,} rows per batch, medians of"
         f" {options.repeat}, {os.cpu_count()} cores:",

@@ -18,7 +18,6 @@ class FlykkaSide:
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, query: str, source: Path, place: Path) -> None:
-        """Run a query to the end of its events."""
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         files = FileSource.parquet(str(source), schema=SCHEMA).rows_per_batch(self._rows_per_batch)
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)

@@ -14,10 +14,8 @@ SEED = 1
 
 
 def events(first: int, rows: int, seed: int) -> pa.Table:
-    """Generate `rows` events, starting with number `first`."""
     return generator.events(np.arange(first, first + rows, dtype=np.int64), seed)
 
 
 def prepared(rows: int, files: int) -> Path:
-    """Return a folder with `rows` events in `files` files."""
     return files_of.prepared("nexmark-events", events, rows, files, SEED)

@@ -27,8 +27,6 @@ _WINDOW_ENDS = {
 
 
 class SparkBatchSide:
-    """The queries as Spark batches."""
-
     def __init__(self) -> None:
         self.session = plain_session()
 

@@ -47,7 +47,6 @@ def _speed(times: Mapping[str, Sequence[float]]) -> float:
 
 
 def as_table(found: Mapping[str, float], answers: Mapping[str, Sequence[float]]) -> str:
-    """Format the result of `as_json` as Markdown, with the response times of other requests."""
     ratios = found["streaming_ratio"], found["checkpoint_ratio"]
     lines = [
         f"Watched, the stream has {ratios[0]:.3f} of its speed, and checkpoints have {ratios[1]:.3f} of theirs.",

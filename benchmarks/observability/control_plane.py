@@ -22,7 +22,6 @@ from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 
 ANSWERS = 20
-"""The number of responses that are timed for each request."""
 
 MANY = "10000"
 

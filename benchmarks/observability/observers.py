@@ -45,7 +45,6 @@ class Observers:
     def __init__(self, address: str) -> None:
         self._address = address
         self.failures: list[BaseException] = []
-        """The errors that the observers got."""
         self._is_over = threading.Event()
 
     def begin(self) -> None:

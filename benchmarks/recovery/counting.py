@@ -49,7 +49,6 @@ def _times(found: pd.DataFrame, column: str) -> pd.Series[int]:
 
 
 def _wrong_amounts(found: pd.DataFrame, truth: pd.DataFrame) -> int:
-    """Count the rows with a wrong amount."""
     if found.empty:
         return 0
     both = found.merge(truth, on="sale", suffixes=("", "_true"))

@@ -25,7 +25,6 @@ from flykka.cluster.high_availability.file_system import FileSystemHaServices
 _END_OF_LOG = 2_000
 _POWER = "power"
 _HANGS = 3
-"""The exit code of an app whose job hangs."""
 _RUN_S_AT_MOST = 1_800.0
 
 
@@ -84,7 +83,6 @@ def _run(
 def main(
     source: str, folder: str, seconds: str, message: str | None = None, count: str = "1", target: str = ""
 ) -> None:
-    """Run the job in this process."""
     # If the start hangs, there is no job to query yet.
     faulthandler.dump_traceback_later(float(seconds))
     # The JVM ends with the driver, because it ends with the pipe between them.

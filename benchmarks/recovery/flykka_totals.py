@@ -106,7 +106,6 @@ class FlykkaTotals:
         return self.batches.wait_for_another(known) - begun
 
     def close(self) -> None:
-        """End the job, which is unbounded, and its cluster."""
         self._client.cancel()
         self._env.close()
 

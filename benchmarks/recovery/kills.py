@@ -51,7 +51,6 @@ class Kill:
 
     @property
     def is_right(self) -> bool:
-        """True if the kill had no effect on the output."""
         return self.found == Counted() and not self.end
 
     def __str__(self) -> str:

@@ -34,8 +34,6 @@ class Moment:
 
 
 class Observed:
-    """Counts the messages of each class that a system has handled so far."""
-
     def __init__(self, system: ActorSystem) -> None:
         self.messages: Counter[str] = Counter()
         self._lock = threading.Lock()

@@ -15,6 +15,5 @@ class Outage:
         folder.touch()
 
     def end(self) -> None:
-        """Restore the folder."""
         self._folder.unlink()
         self._away.rename(self._folder)

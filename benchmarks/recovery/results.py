@@ -33,7 +33,6 @@ def as_json(kills: Sequence[Kill], times: Times) -> dict[str, Any]:
 
 
 def as_text(found: dict[str, Any], seed: int) -> str:
-    """Format the result of `as_json` in sentences."""
     kills, recovery = found["exactly_once_kills"], found["recovery_s"]
     lines = [f"{os.cpu_count()} cores"]
     if kills["tried"]:

@@ -33,7 +33,6 @@ _SEED = 7
 
 
 def table() -> pd.DataFrame:
-    """Return all sales, ordered by time."""
     rows = FILES * ROWS_PER_FILE
     chance = np.random.default_rng(_SEED)
     return pd.DataFrame(
@@ -47,7 +46,6 @@ def table() -> pd.DataFrame:
 
 
 def write(folder: Path) -> Path:
-    """Write the input files, one per batch, and return the folder."""
     folder.mkdir(parents=True)
     sales = table()
     for number in range(FILES):

@@ -63,6 +63,5 @@ class StreamingTotals:
         )
 
     def _committed(self) -> int:
-        """Return the id of the last complete batch."""
         commits = (self._folder / "checkpoints" / "commits").glob("[0-9]*")
         return max((int(path.name) for path in commits), default=-1)

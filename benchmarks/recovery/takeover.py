@@ -47,7 +47,6 @@ def _driver(folder: Path, heap: str) -> EngineProcess:
 
 
 def main(folder: str) -> None:
-    """Run a driver until the process is killed."""
     answers = answering()
     place = Path(folder)
     was_first = not (place / "checkpoints").exists()

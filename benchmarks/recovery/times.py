@@ -19,8 +19,6 @@ _SIDES = (EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Measured times in seconds."""
-
     recoveries: list[float] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
     takeovers: list[float] = field(default_factory=list)

@@ -1,8 +1,10 @@
 """Measures how costs grow: `python -m benchmarks.scaling`.
 
-rows         of a batch, counted for few keys keys         of a batch, each used once, in a state without others
-parallelism  subtasks of the keyed operator, each with the same number of rows tasks        of a checkpoint without
-data: processor time files        that wait when the job starts, counted in windows
+  rows         of a batch, counted for few keys
+  keys         of a batch, each used once, in a state without others
+  parallelism  subtasks of the keyed operator, each with the same number of rows
+  tasks        of a checkpoint without data: processor time
+  files        that wait when the job starts, counted in windows
 
 Each number is doubled five times from a small start, and the cost of a unit is printed for each step. Fixed costs of a
 job make the first steps expensive, nonlinear costs the last steps. The output of each run is checked before a figure is

@@ -12,8 +12,6 @@ FLAT = 1.2
 
 
 class AxisName(StrEnum):
-    """The axes, by the names used in the results."""
-
     ROWS = "rows"
     KEYS = "keys"
     PARALLELISM = "parallelism"
@@ -37,7 +35,6 @@ class Axis:
     in_ms: bool = False
 
     def cost(self, size: int, seconds: float) -> float:
-        """Return the cost of a unit in a run of this size."""
         return seconds * (1_000 if self.in_ms else 1) * self.per / (size * self.runs_of)
 
 
@@ -69,14 +66,11 @@ AXES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The seconds for each size of an axis."""
-
     axis: AxisName
     seconds: Mapping[int, float]
 
     @property
     def costs(self) -> dict[int, float]:
-        """The cost of a unit at each size."""
         return {size: AXES[self.axis].cost(size, seconds) for size, seconds in self.seconds.items()}
 
     @property
@@ -87,12 +81,10 @@ class Curve:
 
     @property
     def is_flat(self) -> bool:
-        """True if a unit costs no more, or little more, in a larger run."""
         return self.rise <= FLAT
 
 
 def as_json(curves: list[Curve]) -> dict[str, Any]:
-    """Return the curves by name, and whether they are flat."""
     return {
         str(curve.axis): {
             "unit": AXES[curve.axis].unit,
@@ -108,7 +100,6 @@ def as_json(curves: list[Curve]) -> dict[str, Any]:
 
 
 def as_table(curves: list[Curve]) -> str:
-    """Format the curves as Markdown."""
     lines = [
         f"The cost of a unit where its number is doubled again and again; flat: it rises by {100 * FLAT - 100:.0f} % at"
         " most.",
@@ -125,5 +116,4 @@ def as_table(curves: list[Curve]) -> str:
 
 
 def rounded(figure: float) -> float:
-    """Round to three significant digits."""
     return float(f"{figure:.3g}")

@@ -53,12 +53,10 @@ def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -
 
 
 def of_rows(rows: int) -> Work:
-    """Return a work with running counts of few keys, in batches of `rows` rows."""
     return replace(WORKS[WorkName.RUNNING], rows_per_file=rows, keys=_KEYS_OF_ROWS, files=BATCHES)
 
 
 def of_keys(keys: int) -> Work:
-    """Return a work with running counts of `keys` keys, each of which is in each batch once."""
     return replace(of_rows(keys), write=write_every_key, keys=keys)
 
 

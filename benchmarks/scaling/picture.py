@@ -62,7 +62,6 @@ def _panel(curve: Curve, left: int, top: int) -> Html:
 
 
 def _labels(points: list[tuple[float, float]], costs: dict[int, float], ground: int) -> list[Html]:
-    """Draw the sizes below the curve, and the cost at each step."""
     made = []
     for place, ((x, y), (size, cost)) in enumerate(zip(points, costs.items(), strict=True)):
         anchor = "start" if not place else "end" if place == len(points) - 1 else "middle"

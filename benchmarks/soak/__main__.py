@@ -55,8 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Soak:
-    """A run: files arrive, samples are taken, output is checked."""
-
     def __init__(self, engine: EngineProcess, feed: Feed, place: Path, *, keeps_input: bool) -> None:
         self._engine, self._feed, self._place = engine, feed, place
         self._source = feed.source(place, feed.first)

@@ -28,7 +28,6 @@ FIGURES = {
     "batch_ms": ("time of a batch", MS),
     "latency_ms": ("latency from arrival to commit", MS),
 }
-"""The figures with their titles and units, in output order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +47,11 @@ class Schedule:
 
     @property
     def last_s(self) -> float:
-        """The start of the last time span."""
         return self.seconds - self.span_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A figure after the first minutes, and at the end."""
-
     early: float
     late: float
 
@@ -66,7 +62,6 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """True if the figure has not grown beyond the limit."""
         return self.late <= self.early * AT_MOST
 
 
@@ -104,7 +99,6 @@ class Recorded:
 
 
 def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
-    """Return the early and late figures with their ratios, followed by the medians of each time span."""
     schedule = recorded.schedule
     return {
         "seconds": schedule.seconds,
@@ -128,7 +122,6 @@ def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
 
 
 def as_table(found: Mapping[str, Any]) -> str:
-    """Format the result of `as_json` as Markdown."""
     early_s, late_s = found["compared_seconds"]
     lines = [
         f"{found['files']:,} files in {found['seconds']:,.0f} s; medians of {found['span_seconds']:,.0f} s, from the"

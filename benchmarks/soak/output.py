@@ -42,5 +42,4 @@ class Output:
             )
 
     def committed_at(self, number: int) -> float | None:
-        """Return when the rows of a file became visible to readers, or None."""
         return self.whole.get(window_of(self._feed, number))

@@ -85,7 +85,6 @@ _UNITS = {
     "simulated_turns_per_s": "turns/s simulated",
     "checkpoints_simulated_per_s": "checkpoints/s simulated",
 }
-"""The figures with their units, in output order."""
 
 
 def _table(found: dict[str, float]) -> str:

@@ -35,8 +35,6 @@ class Delivered(Message):
 
 
 class Hop(Actor):
-    """Forwards the message a fixed number of times."""
-
     def __init__(self, times: int) -> None:
         self._left = times
         self._next: Ref | None = None

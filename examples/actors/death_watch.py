@@ -63,7 +63,6 @@ class Foreman(Actor):
         self._asker: Ref | None = None
 
     def pre_start(self) -> None:
-        """Spawn the first worker."""
         self._hire()
 
     def handle_message(self, message: Message) -> None:

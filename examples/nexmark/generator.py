@@ -76,12 +76,10 @@ def events(numbers: Integers, seed: int) -> pa.Table:
 
 
 def times(numbers: Integers) -> pa.Array:
-    """Return the event times for these event numbers."""
     return pa.array(FIRST_EVENT_MICROS + numbers * _MICROS_PER_EVENT, _TIME)
 
 
 def persons(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the persons with these event numbers."""
     chance = _Chance(numbers, seed)
     name = pc.binary_join_element_wise(chance.of(_FIRST_NAMES, "first name"), chance.of(_LAST_NAMES, "last name"), " ")
     user, host = chance.word("user", 7), chance.word("host", 5)
@@ -100,7 +98,6 @@ def persons(numbers: Integers, seed: int) -> pa.Table:
 
 
 def auctions(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the auctions with these event numbers."""
     chance = _Chance(numbers, seed)
     person = _newest_person(numbers)
     is_hot = chance.below(4, "is hot seller") > 0
@@ -123,7 +120,6 @@ def auctions(numbers: Integers, seed: int) -> pa.Table:
 
 
 def bids(numbers: Integers, seed: int) -> pa.Table:
-    """Generate the bids with these event numbers."""
     chance = _Chance(numbers, seed)
     newest, person = _newest_auction(numbers), _newest_person(numbers)
     oldest = np.maximum(newest - _AUCTIONS_IN_FLIGHT, 0)

@@ -18,7 +18,6 @@ def unique(payments: DataStream) -> DataStream:
 
 
 def main(payments: str, output: str) -> None:
-    """Run the job on a folder of payments."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

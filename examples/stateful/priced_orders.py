@@ -75,7 +75,6 @@ def priced(orders: DataStream, prices: DataStream) -> DataStream:
 
 
 def main(orders: str, prices: str, output: str) -> None:
-    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min")

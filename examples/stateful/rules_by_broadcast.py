@@ -74,7 +74,6 @@ def found(payments: DataStream, rules: DataStream) -> DataStream:
 
 
 def main(payments: str, rules: str, output: str) -> None:
-    """Run the job on two folders."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min")

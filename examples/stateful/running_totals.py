@@ -25,7 +25,6 @@ def totals(payments: DataStream) -> DataStream:
 
 
 def main(payments: str, output: str) -> None:
-    """Run the job on a folder of payments."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         source = FileSource.parquet(payments)

@@ -29,7 +29,6 @@ def visits(clicks: DataStream) -> DataStream:
 
 
 def main(clicks: str, output: str) -> None:
-    """Run the job on a folder of clicks."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")

@@ -31,15 +31,12 @@ class ClusterBuilder:
         self.system = system
 
     def probe(self, name: str, *sessions: LeaderSessionId) -> Probe:
-        """Start a probe, controlled by the test, at the path of this actor."""
         return Probe(self.system, name, *sessions)
 
     def start_entrypoint(self, resource_manager: Any, job_manager: Any) -> ActorRef:
-        """Start a ClusterEntrypoint that starts its components from these Props."""
         return self.start(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
 
     def start_resource_manager(self, task_manager_props: TaskManagerProps, *, task_managers: int = 0) -> ActorRef:
-        """Start a ResourceManager that starts this number of TaskManagers."""
         props = Props(
             ResourceManager,
             WorkerCounts(configured=task_managers),
@@ -70,7 +67,6 @@ class ClusterBuilder:
         return ref
 
     def tell(self, receiver: Ref, message: Message) -> None:
-        """Send the message from outside all actors."""
         receiver.tell(message)
         self.system.run_until_idle()
 
@@ -88,9 +84,7 @@ class ClusterBuilder:
         return self.system.find(f"/user/{name}") is not None
 
     def living(self) -> list[str]:
-        """Return the names of the living top-level actors."""
         return [path.removeprefix("/user/") for path in self.system.cells.living_paths() if path.count("/") == 2]
 
     def task_managers(self) -> list[str]:
-        """Return the names of the living TaskManagers that the ResourceManager has started."""
         return sorted(name for name in self.living() if name.startswith("task-manager-"))

@@ -19,7 +19,6 @@ from tests.actors.job_cluster import JobCluster
 
 @pytest.fixture(autouse=True)
 def monitored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add monitors, besides the recorder, to every seeded system in tests of a whole cluster."""
     if "whole_cluster" not in request.path.name:
         yield
         return
@@ -54,13 +53,11 @@ def store() -> EmbeddedStore:
 
 @pytest.fixture
 def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    """The first driver process on the store."""
     with SeededSystem(3) as system:
         yield Driver(system, tmp_path / "checkpoints", store, "first")
 
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
-    """A second driver process on the same store."""
     with SeededSystem(4) as system:
         yield Driver(system, tmp_path / "checkpoints", store, "second")

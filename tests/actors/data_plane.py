@@ -20,8 +20,6 @@ from flykka.runtime.props import Props
 
 
 class NoRows(EmptyEngine):
-    """Reads no rows from any split."""
-
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage)
 

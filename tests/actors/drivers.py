@@ -21,8 +21,6 @@ def services_on(store: EmbeddedStore, driver: str) -> EmbeddedHaServices:
 
 
 class Driver(JobCluster):
-    """One process, which has its own cluster on a shared store."""
-
     def __init__(self, system: SeededSystem, folder: Path, store: EmbeddedStore, name: str) -> None:
         super().__init__(system, folder, services=services_on(store, name))
 
@@ -42,7 +40,6 @@ class Driver(JobCluster):
         return list({each.job_master: each for each in registrations}.values())
 
     def stored_jobs(self) -> list[str]:
-        """The ids of the jobs in the store."""
         return list(self.services._backend.names("jobs"))
 
     def finish(self, task_manager: ActorRef) -> None:
@@ -50,7 +47,6 @@ class Driver(JobCluster):
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
     def bring_to_running(self, name: str) -> ActorRef:
-        """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
         self.offer(name, 1)
@@ -66,7 +62,6 @@ class Driver(JobCluster):
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:
-        """End the run of the application, and shut down."""
         run = self.run_of_application()
         leader = self.services.leader()
         assert run is not None

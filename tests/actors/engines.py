@@ -48,12 +48,10 @@ class Sink:
         self._published: dict[str, str] = {}
 
     def publish(self, batches: Iterable[StagedBatch]) -> None:
-        """Publish the rows of these batches; publishing a batch again has no effect."""
         self._published.update((batch.path, batch.schema) for batch in batches)
 
     @property
     def published(self) -> list[str]:
-        """All rows, each as often as it was published."""
         return sorted(self._published.values())
 
 
@@ -88,7 +86,6 @@ class NamesEngine(EmptyEngine):
         return Delays(self.takes_ms)
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Open the chain and publish the staged rows of the restored checkpoint."""
         states = () if command.restore is None else command.restore.operators
         self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
         return ChainOpened(
@@ -148,7 +145,6 @@ class Batches:
     numbers: count[int] = field(default_factory=count)
 
     def put(self, rows: list[str], subpartition: int = 0) -> BatchRef:
-        """Create a batch of these rows."""
         batch_id = BatchId(f"batch-{next(self.numbers)}")
         self.rows[batch_id] = rows
         return BatchRef(batch_id=batch_id, rows=len(rows), size_bytes=8, subpartition=subpartition)
@@ -170,7 +166,6 @@ class BatchesEngine(NamesEngine):
         return recovered_batch(read, len(rows), 8)
 
     def is_mine(self, row: str, read: ChannelStateRead) -> bool:
-        """Return whether a row that was in flight belongs to this subtask."""
         return True
 
     def hold_batches(self, command: HoldBatches) -> None:

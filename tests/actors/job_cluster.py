@@ -93,8 +93,6 @@ class ScriptedDiscovery:
 
 
 class ScriptedDataPlane(NoData):
-    """Sources of a few splits, with scripted failures."""
-
     def __init__(self, *, files: int = 0) -> None:
         super().__init__()
         self.files = files
@@ -123,7 +121,6 @@ class ScriptedDataPlane(NoData):
         return self.discoveries.setdefault(operator.operator_id, discovery)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Count the vertices, or raise the scripted failure."""
         self.finalized += [vertex.vertex_id for vertex in vertices]
         if self.finalization_failures:
             raise self.finalization_failures.pop(0)
@@ -139,13 +136,10 @@ class ScriptedDataPlane(NoData):
 
 
 TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"))
-"""The tasks of a graph of parallelism one."""
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Tests send messages from outside all actors, and then the system runs until it is
-    idle.
-    """
+    """Tests send messages from outside all actors, and then the system runs until it is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -161,24 +155,20 @@ class JobCluster(ClusterBuilder):
         self.offered: list[tuple[SlotOffer, ...]] = []
 
     def next_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
-        """Start the first or the next JobManager on the same store."""
         self.job_manager = self.start_job_manager(
             self.resource_manager, self.data_plane, self.services, job_store_capacity
         )
         return self.job_manager
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
-        """Start a probe at the path of this actor."""
         probe = self.probe(name, *sessions)
         self._probes[probe.ref] = probe
         return probe.ref
 
     def received(self, who: Ref, kind: type[M]) -> list[M]:
-        """Return the messages of this class that a probe has received, oldest first."""
         return self._probes[who].recorded(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
-        """Return the last message of this class that a probe has received."""
         return self.received(who, kind)[-1]
 
     def all_received(self, who: Ref) -> list[Message]:
@@ -209,16 +199,13 @@ class JobCluster(ClusterBuilder):
         return self.last(self.resource_manager, RegisterJobMaster)
 
     def tell_job_master(self, message: Message) -> None:
-        """Send a message to the JobMaster under its session."""
         Gateway(self.registration.job_master, self.registration.leader_session_id).tell(message)
         self.system.run_until_idle()
 
     def statuses(self) -> list[JobStatus]:
-        """The job statuses that the client has received."""
         return [changed.status for changed in self.received(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
-        """Return the reason why the job was not stopped; assert that the reason is reported once."""
         [failure] = self.received(self.client, StoppingFailure)
         return failure.cause.message
 
@@ -228,14 +215,12 @@ class JobCluster(ClusterBuilder):
         self.send_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
 
     def send_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send a message of the ResourceManager to the JobMaster, by default under the JobMaster's session."""
         session = session or self.registration.leader_session_id
         utter = Utter(receiver=self.registration.job_master, message=message, session=session)
         self.resource_manager.tell(utter)
         self.system.run_until_idle()
 
     def register_task_manager(self, name: str) -> ActorRef:
-        """Start a probe for a TaskManager that is registered at the JobMaster."""
         ref = self.stand(name, self.registration.leader_session_id)
         self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
         return ref
@@ -285,5 +270,4 @@ class JobCluster(ClusterBuilder):
 
 
 def file_split(name: str) -> FileSplit:
-    """A split of one file of ten rows."""
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=10)

@@ -51,7 +51,9 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times and, downstream of a keyed edge, a vertex that buffers and publishes rows."""
+    """Return a source with ascending event times and, downstream of a keyed edge, a vertex that buffers and publishes
+    rows.
+    """
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
@@ -71,8 +73,6 @@ class DurableData(Sink):
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take time and run sequentially."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
         super().__init__(descriptor, durable, durable.batches)
         self.durable = durable
@@ -82,7 +82,6 @@ class StagedEngine(BatchesEngine):
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
     def sent(self, stage: int, rows: list[str]) -> StageResult:
-        """Send rows of one key group to the subtask that owns the key group."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
@@ -158,8 +157,6 @@ class KeyedEngine(StagedEngine):
 
 
 class Folder(OneFileAtATime):
-    """A folder in which every discovery finds a few more rows."""
-
     found_at_once = FOUND_AT_ONCE
 
     def discover(self, position: bytes) -> SplitsDiscovered:
@@ -178,14 +175,11 @@ class Folder(OneFileAtATime):
 
 
 class KeyedRows(Names):
-    """The data plane with these engines."""
-
     def __init__(self) -> None:
         super().__init__()
         self.durable = self.sink = DurableData()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
-        """Return the engine of a reader or of the keyed vertex."""
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.durable)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:

@@ -10,10 +10,8 @@ from tests.flykka.cluster.high_availability.contenders import lead
 
 
 def new_store() -> LeaderStore:
-    """Return an empty store whose owner is the leader."""
     return lead(EmbeddedHaServices())
 
 
 def new_checkpoints(job_id: JobId) -> CheckpointPointers:
-    """Return the checkpoint pointers of a job without checkpoints."""
     return new_store().checkpoints(job_id)

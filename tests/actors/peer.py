@@ -68,12 +68,10 @@ class Probe:
         system.run_until_idle()
 
     def send(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send the message to `receiver`, and run all turns that are due at this time."""
         self.ref.tell(Utter(receiver=receiver, message=message, session=session))
         self._system.run_until_idle()
 
     def received(self, kind: type[M]) -> list[M]:
-        """Remove and return the recorded messages of this class."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]

@@ -17,8 +17,6 @@ LOOP = [(_actor.__file__, "_actor_loop"), (_actor.__file__, "_actor_loop_running
 
 
 class PykkaLoops:
-    """Inspects the stack of each turn of a system, on its thread."""
-
     def __init__(self, system: ActorSystem) -> None:
         self.in_loop: defaultdict[str, set[bool]] = defaultdict(set)
         """For each path, whether Pykka's loop was in the stacks of the actor's turns."""

@@ -23,8 +23,6 @@ SLOW_MS = 700
 
 
 class AllAtOnce(OneFileAtATime):
-    """A folder in which the first discovery finds all files."""
-
     interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
@@ -51,8 +49,6 @@ class SlowEngine(BatchesEngine):
 
 
 class SlowNames(Names):
-    """A data plane with queued batches."""
-
     def __init__(self) -> None:
         super().__init__()
         self.batches = Batches()

@@ -42,8 +42,6 @@ JM_SESSION = LeaderSessionId("job-master-session")
 
 
 class TaskManagerCluster(ClusterBuilder):
-    """A TaskManager with some slots, and probes in place of the ResourceManager and the JobMaster."""
-
     def __init__(
         self,
         system: SeededSystem,
@@ -68,7 +66,6 @@ class TaskManagerCluster(ClusterBuilder):
         )
 
     def acknowledge(self) -> RegisterTaskManager:
-        """Register the TaskManager at the ResourceManager, and return the registration request."""
         registration = self.resource_manager.received(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
             leader_session_id=RESOURCE_MANAGER_SESSION,
@@ -79,7 +76,6 @@ class TaskManagerCluster(ClusterBuilder):
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Advance time while only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
@@ -99,7 +95,6 @@ class TaskManagerCluster(ClusterBuilder):
         self.job_master.send(self.task_manager, message, session)
 
     def welcome(self) -> None:
-        """Register the TaskManager at the JobMaster."""
         self.job_master.expect(RegisterTaskManager)
         answer = AcknowledgeRegistration(
             leader_session_id=JM_SESSION,
@@ -128,7 +123,6 @@ class TaskManagerCluster(ClusterBuilder):
 
 
 def connect(cluster: TaskManagerCluster) -> None:
-    """Let the TaskManager offer a slot to the JobMaster, which accepts it."""
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()

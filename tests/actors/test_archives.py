@@ -56,7 +56,6 @@ def archive(directory: Path, job_id: str = JOB) -> ArchivedJob:
 
 
 def ended_job(job_id: str = JOB) -> ArchivedJob:
-    """Return the archive of a job that finished after a checkpoint had started."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
     messages: list[Message] = [

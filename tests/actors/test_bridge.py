@@ -73,8 +73,6 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Acts as the Task: spawns a bridge, and records its messages."""
-
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge
         self._answers = answers
@@ -87,8 +85,6 @@ class Parent(Actor):
 
 
 class Attempt:
-    """A bridge with its engine, and the messages that it sent to its Task."""
-
     def __init__(self, system: SeededSystem) -> None:
         deployed = descriptor(OperatorKind.STATELESS)
         self.engine, self.answers = NotingEngine(deployed), list[Message]()
@@ -168,6 +164,4 @@ def test_cancelled_work_is_not_watched(seeded_system: SeededSystem) -> None:
 
 
 class Nowhere:
-    """Never runs its work."""
-
     def run_blocking(self, work: object) -> None: ...

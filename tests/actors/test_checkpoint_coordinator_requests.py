@@ -37,8 +37,6 @@ from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 class Counter(MasterTriggerRestoreHook):
-    """Counts the checkpoints of a job, across restarts."""
-
     identifier = "counter"
 
     def __init__(self) -> None:
@@ -65,8 +63,6 @@ class Counter(MasterTriggerRestoreHook):
 
 
 class FullStorage(CheckpointStorage):
-    """A storage that cannot write metadata or delete files."""
-
     def __init__(self, directory: str, *, writes: bool) -> None:
         super().__init__(directory)
         self._writes = writes

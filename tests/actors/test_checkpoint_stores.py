@@ -43,7 +43,6 @@ def checkpoints() -> CheckpointPointers:
 
 
 def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> CoordinatorCluster:
-    """Return a coordinator of a job with one task, whose scheduler is started."""
     cluster = CoordinatorCluster(system, folder, checkpoints=checkpoints)
     cluster.deploy("a")
     cluster.send(StartCheckpointScheduler(job_id=JOB))
@@ -51,7 +50,6 @@ def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: Check
 
 
 def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
-    """Complete a checkpoint, and return its id."""
     system.advance(INTERVAL_MS)
     [trigger] = [message for message in cluster.task_messages() if isinstance(message, TriggerCheckpoint)]
     cluster.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")

@@ -34,8 +34,6 @@ class Component(Actor):
 
 @dataclass(frozen=True)
 class Plain:
-    """Creates components, and records their owners."""
-
     made_for: list[Ref]
 
     def __call__(self, resource_manager: Ref | None = None) -> Props:

@@ -25,7 +25,6 @@ from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 
 def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:
-    """Return the response of the current JobManager."""
     asking = driver.client
     driver.job_manager.tell(RequestJobDetails(job_id=job_id, reply_to=asking))
     return driver.last(asking, JobDetails)

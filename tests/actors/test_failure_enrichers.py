@@ -139,13 +139,10 @@ class FailureKind(FailureEnricher):
 
 
 class LabellingCluster(JobCluster):
-    """A job cluster with these enrichers."""
-
     def label_with(self, *each: FailureEnricher) -> None:
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """Return the latest version of each failure that was sent to the client."""
         return {message.entry.number: message.entry for message in self.received(self.client, ExceptionHistoryChanged)}
 
 

@@ -42,21 +42,16 @@ JOB_SESSION = LeaderSessionId("job-master-session")
 
 
 class Idler(Actor):
-    """A TaskManager that never sends a message."""
-
     def handle_message(self, message: Message) -> None:
         pass
 
 
 class Broken(Actor):
-    """A TaskManager whose start fails."""
-
     def pre_start(self) -> None:
         raise OSError("no disk")
 
 
 def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
-    """Start a ResourceManager that starts TaskManagers of this class."""
     made = ClusterBuilder(system)
     return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
 

@@ -33,7 +33,6 @@ CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="i
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
-    """Advance time while these JobMasters reply to heartbeats."""
     for _ in range(ms // INTERVAL_MS):
         system.advance(INTERVAL_MS)
         for each in answering:

@@ -77,7 +77,6 @@ def moved_savepoint(tmp_path: Path, folder: str) -> CompletedCheckpoint:
 
 
 def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
-    """Write a folder of state in a savepoint, and return its Hadoop path."""
     state = Path(folder, name)
     state.mkdir()
     (state / "part-0").write_bytes(data)

@@ -40,7 +40,6 @@ SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sin
 
 @pytest.fixture
 def savepoints(tmp_path: Path) -> Path:
-    """A directory that does not exist yet."""
     return tmp_path / "savepoints"
 
 
@@ -61,7 +60,6 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """Return the reason for the failed savepoint; assert that the reason is reported once."""
     [failure] = cluster.received(cluster.client, TriggerSavepointFailure)
     return failure.cause.message
 

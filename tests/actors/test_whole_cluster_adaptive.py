@@ -29,14 +29,10 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder in which rows appear one after another."""
-
     found_at_once = 1
 
 
 class EmptyFolder(Folder):
-    """A folder that stays empty."""
-
     def discover(self, position: bytes) -> SplitsDiscovered:
         return SplitsDiscovered(
             operator_id=self._operator_id, splits=(), finished=False, begun_at=position, position=b"0"
@@ -51,8 +47,6 @@ class TwoJobs(KeyedRows):
 
 
 class Adaptive:
-    """A cluster with four slots."""
-
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
         self.plane = TwoJobs()

@@ -104,8 +104,6 @@ class LostBatchError(Exception):
 
 
 class Middle(StagedEngine):
-    """A task that forwards its input."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.durable)
         self._data = data
@@ -116,8 +114,6 @@ class Middle(StagedEngine):
 
 
 class Last(KeyedEngine):
-    """The task that publishes rows."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.durable)
         self._data = data
@@ -128,8 +124,6 @@ class Last(KeyedEngine):
 
 
 def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
-    """Submit the job to two TaskManagers, and run it for at most a minute."""
-
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, KeepPartitions):
             data.kept.update(finished.descriptor.partition_id for finished in message.partitions)

@@ -24,14 +24,10 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
 class Nowhere:
-    """An executor that never runs its work."""
-
     def run_blocking(self, work: Pipe[Any]) -> None: ...
 
 
 class StubbornEngine(NamesEngine):
-    """Does not end when it is cancelled."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, calls: list[str]) -> None:
         super().__init__(descriptor, sink)
         self._calls = calls

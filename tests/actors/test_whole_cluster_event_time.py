@@ -68,8 +68,6 @@ class Trickle:
 
 
 class TimedNames(Names):
-    """A data plane whose files have event times and arrive late."""
-
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TimedEngine:
         return TimedEngine(descriptor, self.sink)
 
@@ -85,7 +83,6 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 
 def watermarks(stage: WholeCluster) -> list[int]:
-    """Return the watermarks reported by the sinks, without attempts that had none."""
     reported = [message.metrics for message in stage.client.received(MetricsReported) if message.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 

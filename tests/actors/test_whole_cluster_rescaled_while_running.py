@@ -59,7 +59,6 @@ class RescaledJob:
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
     def received(self, kind: type[M]) -> list[M]:
-        """Return all messages of this class that the client has received."""
         return self.stage.client.recorded(kind)
 
     def statuses(self) -> list[JobStatus]:
@@ -78,7 +77,6 @@ class RescaledJob:
         self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
 
     def advance_until(self, parallelism: int) -> None:
-        """Run until the job has this parallelism."""
         while self.reported_parallelisms()[-1:] != [parallelism]:
             assert not self.received(JobResultSuccess), "the job has ended before"
             self.system.advance(10)

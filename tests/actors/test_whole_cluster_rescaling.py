@@ -25,7 +25,6 @@ RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def stop_with_checkpoint(stage: WholeCluster, job: str) -> str:
-    """Stop a job, and return the checkpoint that it retains."""
     stage.stop(job)
     while not (heard := stage.client.received(StoppingSuccess)):
         stage.system.advance(10)
@@ -34,7 +33,6 @@ def stop_with_checkpoint(stage: WholeCluster, job: str) -> str:
 
 
 def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False) -> list[str]:
-    """Cancel a job, wait until it has ended, and return the retained checkpoints."""
     cancel = CancelJob(job_id=JobId(job), client=stage.client.ref, delete_checkpoints=delete_checkpoints)
     stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
     stage.run(seconds=5)

@@ -53,8 +53,6 @@ CHECKPOINTS: Sequence[dict[str, Any]] = (
 
 
 class Upgrades:
-    """A cluster that runs one version of a job after another."""
-
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
         self.stage = WholeCluster(system, folder / "checkpoints", self.plane, slots=4)
@@ -66,7 +64,6 @@ class Upgrades:
         self.stage.checkpointing = {"tolerable_failures": 100, **self._chance.choice(CHECKPOINTS)}
 
     def begin(self, job: str, parallelism: int, path: str | None) -> None:
-        """Submit a job, and inject random events."""
         self.stage.submit(job, restore_path=path, vertices=keyed_job(parallelism))
         self._system.advance(self._chance.choice((60, 200, 400)))
         if self._chance.random() < 0.6:

@@ -65,11 +65,11 @@ PLAIN = {
     RefuseRegistration,
     ResourceManagerLeaderAddress,
 }
-"""Messages that are sent before a session exists, or that announce one. These are checked by their sender, in tests
-further below.
+"""Messages that are sent before a session exists, or that announce a session. Separate tests check these messages by
+their sender.
 """
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
-"""Elements are sent from attempt to attempt, and each attempt is an actor of its own."""
+"""The module of messages between attempts. They need no session, because each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
@@ -89,15 +89,11 @@ def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
 
 
 class EndlessFiles(OneFileAtATime):
-    """A folder in which each discovery finds one more file."""
-
     def discover(self, position: bytes) -> SplitsDiscovered:
         return replace(super().discover(position), finished=False)
 
 
 class EndlessNames(Names):
-    """A data plane whose jobs run until they are stopped."""
-
     def split_discovery(self, job_id: JobId, operator: Operator) -> EndlessFiles:
         return EndlessFiles(operator.operator_id)
 
@@ -138,7 +134,6 @@ class Zombies:
         return self.ref("/user/task-manager-1")
 
     def kill(self, ref: Ref) -> None:
-        """Kill the actor, and wait until the other actors run the job again without it."""
         self.system.kill(ref)
         self.stage.run(seconds=1)
 

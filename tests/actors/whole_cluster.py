@@ -138,7 +138,6 @@ class WholeCluster(ClusterBuilder):
         return replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed)
 
     def stop(self, name: str = "job", savepoints: Path | str | None = None) -> None:
-        """Stop the job with a checkpoint, or with a savepoint below this directory."""
         directory = None if savepoints is None else str(savepoints)
         self._ask(StopJob(job_id=JobId(name), client=self.client.ref, savepoint_directory=directory))
 
@@ -165,7 +164,6 @@ class WholeCluster(ClusterBuilder):
         return [changed.status for changed in self.client.received(JobStatusChanged)]
 
     def attempt_numbers(self) -> dict[str, int]:
-        """Return the number of the last attempt of each subtask."""
         attempts = [
             str(changed.attempt).removeprefix("job_").rsplit("_", 1)
             for changed in self.client.received(ExecutionStateChanged)

@@ -34,8 +34,6 @@ MARK = "# here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppResult:
-    """The outcome of an app."""
-
     path: str
     source: str
     code: int
@@ -80,7 +78,6 @@ class Apps:
         return AppResult(path=str(path), source=source, code=code, out=printed.out, err=printed.err)
 
     def tree(self) -> list[str]:
-        """Return every file and folder except the app."""
         paths = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
         return [path for path in paths if path != "app.py"]
 
@@ -89,7 +86,6 @@ class Apps:
         return sorted(self.spark.sparkContext._jsc.getPersistentRDDs())
 
     def jobs(self) -> int:
-        """Return the number of Spark jobs so far."""
         assert self.spark.sparkContext._jsc is not None
         return int(self.spark.sparkContext._jsc.sc().dagScheduler().nextJobId())
 

@@ -1,4 +1,4 @@
-"""Fixtures for the folder of a test, which check that a test leaves nothing else behind."""
+"""Fixtures for tests of bad input, which check that a test leaves no threads, files or cached data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.flykka.cli.shell import Shell
 
 @pytest.fixture(scope="session")
 def hundred_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A parquet file."""
     folder = tmp_path_factory.mktemp("rows") / "in"
     spark.sql("SELECT id, timestamp_seconds(id) AS at FROM range(100)").coalesce(1).write.parquet(str(folder))
     (file,) = folder.glob("*.parquet")

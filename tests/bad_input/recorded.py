@@ -21,14 +21,12 @@ class Note(Message):
 
 
 class Echo(Actor):
-    """Replies to the sender."""
-
     def handle_message(self, message: Message) -> None:
         assert isinstance(message, Note)
         self.say(self.context.new_id("note"))
 
     def say(self, text: str) -> None:
-        """Send a word to the actor itself, which does not reply."""
+        """Send a word to this actor, unless the current word came from this actor."""
         if self.context.sender != self.context.ref:
             self.context.ref.tell(Note(text=text))
 
@@ -43,8 +41,6 @@ class Counter(Echo):
 
 
 class Crowded(Echo):
-    """Has a thousand state entries after its first word."""
-
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
@@ -53,15 +49,11 @@ class Crowded(Echo):
 
 
 class ReadsTheClock(Echo):
-    """Replies with the time of the real clock."""
-
     def handle_message(self, message: Message) -> None:
         self.say(str(time.time_ns()))
 
 
 class Sleeps(Echo):
-    """Replies with the time that it has slept by the real clock."""
-
     def handle_message(self, message: Message) -> None:
         begun = time.perf_counter_ns()
         time.sleep(0.001)
@@ -69,8 +61,6 @@ class Sleeps(Echo):
 
 
 class StartsAThread(Echo):
-    """Replies with the id of a thread that it has started."""
-
     def handle_message(self, message: Message) -> None:
         thread = threading.Thread(target=int, name="of-a-turn")
         thread.start()
@@ -79,7 +69,6 @@ class StartsAThread(Echo):
 
 
 def record_echo(path: Path, actor: type[Actor] = Echo, words: tuple[str, ...] = ("one", "two", "three")) -> Path:
-    """Send the words to the actor, and return the trace."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path)) as system:
         ref = system.spawn(Props(actor), "actor")
         for word in words:

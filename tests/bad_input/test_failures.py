@@ -201,7 +201,6 @@ def test_closing_an_environment_of_a_running_job_explains_the_jobs_end(apps: App
 
 
 def publish_earlier(apps: Apps) -> None:
-    """Publish output of an earlier job."""
     (apps.folder / "out").mkdir()
     file = Path(apps.folder, "in", "a.parquet")
     (apps.folder / "out" / "part-0.parquet").write_bytes(file.read_bytes())

@@ -108,7 +108,9 @@ def test_a_scripts_error_is_the_only_output_and_no_process_remains(
 
 
 def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, and check that no process remains; each process inherits the environment of the first."""
+    """Run Python, and check that no process remains. Remaining processes are found by the environment that they
+    inherit.
+    """
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True) as process:

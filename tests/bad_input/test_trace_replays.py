@@ -66,7 +66,6 @@ class ActorsFolder:
         self._run("-c", RECORD, hash_seed="1")
 
     def replay(self, hash_seed: str = "1") -> tuple[int, str]:
-        """Return the exit code of a replay, and its output."""
         ran = self._run("-c", COMMAND, "replay", "run.trace", "--import", "elsewhere", hash_seed=hash_seed)
         return ran.returncode, ran.stdout + ran.stderr
 

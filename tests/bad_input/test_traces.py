@@ -29,12 +29,10 @@ OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3",
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A valid trace."""
     return record_echo(tmp_path / "run.trace")
 
 
 def with_header(trace: Path, **fields: object) -> Path:
-    """Copy the trace with other header fields."""
     data = trace.read_bytes()
     length, _ = struct.unpack_from("<II", data)
     header = msgpack.packb({**msgpack.unpackb(data[8 : 8 + length]), **fields})

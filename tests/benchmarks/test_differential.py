@@ -119,7 +119,7 @@ def test_late_rows_are_far_before_the_watermark_and_are_not_counted() -> None:
 
 
 def is_wrong(case: Case) -> bool:
-    """Return whether a fake product is wrong: its rows with the id 5 are wrong if there is a filter."""
+    """Return whether a fake product is wrong: its rows with the id 5 are wrong if the program has a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 
@@ -219,7 +219,6 @@ JUDGED = (
     ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')", "equal"),
     ("t", "t.withColumnRenamed('x', 'y')", "differs"),
 )
-"""Programs, their batches, and their outcomes."""
 
 
 @pytest.mark.spark

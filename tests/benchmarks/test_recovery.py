@@ -39,7 +39,6 @@ SO_FAR = pd.concat(
 def count_output(
     folder: Path, each: pd.DataFrame = EXPECTED, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
-    """Return the counts for an output with these contents."""
     outputs = (
         (sales.each(folder), each),
         (sales.each_again(folder), EXPECTED),

@@ -75,7 +75,6 @@ def fullest_worker(session: SparkSession) -> int:
 
 
 def flights_demo() -> ModuleType:
-    """Import the example, which is a program and not a module of the package."""
     path = Path(__file__).parents[2] / "examples" / "flights.py"
     spec = importlib.util.spec_from_file_location("flights_example", path)
     assert spec is not None
@@ -86,7 +85,6 @@ def flights_demo() -> ModuleType:
 
 
 def run_flights_demo(master: str, folder: Path) -> int:
-    """Run the demo, and return the exit code of its own verdict."""
     demo = flights_demo()
     vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
     prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))

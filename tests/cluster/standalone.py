@@ -27,8 +27,6 @@ _WORKER_IS_REGISTERED = re.compile(r"Successfully registered with master (spark:
 
 
 class Daemon:
-    """A master or a worker: a JVM started by this module."""
-
     def __init__(self, kind: str, *arguments: str, folder: Path, java_options: str) -> None:
         folder.mkdir(parents=True)
         self._lines: Queue[str] = Queue()
@@ -54,7 +52,6 @@ class Daemon:
         return self._process.pid
 
     def wait_says(self, pattern: re.Pattern[str]) -> str:
-        """Wait until the log has a matching line, and return the first group of the match."""
         deadline = monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -65,7 +62,6 @@ class Daemon:
                 return match[1]
 
     def end(self) -> None:
-        """End the process and its children."""
         switch_off(self.pid)
         self._process.wait(PATIENCE_SECONDS)
 
@@ -94,8 +90,6 @@ def switch_off(pid: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneCluster:
-    """The addresses of the master and of its workers."""
-
     url: str
     workers: tuple[Daemon, ...]
 

@@ -18,8 +18,6 @@ class UnknownWordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """The cases of one area."""
-
     name: str
     cases: tuple[Case, ...]
 
@@ -49,7 +47,6 @@ def known_cases() -> set[str]:
 
 
 def only_known_words(what: str, words: object, known: set[str]) -> None:
-    """Raise `UnknownWordError` if a mapping has keys that the adapter does not know."""
     assert isinstance(words, dict)
     unknown = words.keys() - known
     if unknown:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 60
-"""The maximum number of cases in this list."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
@@ -90,7 +89,6 @@ NOT_APPLICABLE = MappingProxyType(
         "09/task-events-double-register": _TASK_EVENTS,
     }
 )
-"""The reasons by area and id of the cases."""
 
 
 def not_applicable(area: str, case_id: str) -> str | None:

@@ -20,7 +20,6 @@ LONG_ENOUGH = 30
 
 
 def promised_output(example: Path) -> str:
-    """Return the text under `Prints:` in the docstring."""
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     _, marker, output = docstring.partition("\nPrints:\n")
     assert marker, f"the docstring of {example.name} does not say what it prints, under a line 'Prints:'"

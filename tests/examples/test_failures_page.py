@@ -36,7 +36,6 @@ def shows(page: str, printed: str) -> bool:
 
 
 def mask_differences(text: str) -> str:
-    """Return the text without parts that differ, including the indentation of numbers before their unit."""
     return re.sub(r" +", " ", DIFFERS.sub("#", text))
 
 

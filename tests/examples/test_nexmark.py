@@ -141,7 +141,6 @@ def test_an_unbounded_source_has_a_rate() -> None:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> DataFrame:
-    """The events for which the results are listed."""
     return Events(SEED)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
 
 

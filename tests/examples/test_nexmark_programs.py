@@ -26,7 +26,6 @@ EVENTS = 120_000
 
 @pytest.fixture(scope="module")
 def batch_query(spark: SparkSession) -> Callable[[str], DataFrame]:
-    """Runs a query as a batch."""
     create_views(Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache())
     return lambda query: spark.sql(text(query))
 

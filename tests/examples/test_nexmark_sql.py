@@ -29,7 +29,6 @@ HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstan
 
 @pytest.fixture
 def batch_query(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
-    """Runs a query as a batch."""
     events = Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
     create_views(events)
     yield lambda query: spark.sql(text(query))
@@ -37,7 +36,6 @@ def batch_query(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
 
 
 def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_second: int | None = None) -> None:
-    """Add the queries' job to the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))

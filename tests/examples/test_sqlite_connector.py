@@ -17,8 +17,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Table:
-    """A table in a file of the test's folder."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._do("CREATE TABLE IF NOT EXISTS orders (id INTEGER, name TEXT)")

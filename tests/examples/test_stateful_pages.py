@@ -30,7 +30,6 @@ STATEFUL_PROCESSOR, ITS_PORT, _, PORT_FROM_PYFLINK = snippets("coming_from_struc
 
 
 def run_script(program: str) -> dict[str, Any]:
-    """Run a program as a script, and return its variables."""
     defined: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(program, defined)
@@ -46,7 +45,6 @@ def write_json_rows(folder: str, name: str, *rows: Mapping[str, object]) -> None
 
 
 def json_rows(folder: str) -> list[dict[str, Any]]:
-    """Return the rows of JSON files, sorted by their text."""
     lines = sorted(line for file in Path(folder).glob("*.json") for line in file.read_text().splitlines())
     return [json.loads(line) for line in lines]
 

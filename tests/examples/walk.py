@@ -27,8 +27,6 @@ LONG_ENOUGH = 120
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command of a page, and the output that the page shows."""
-
     command: str
     printed: str
 
@@ -38,7 +36,6 @@ class Step:
 
 
 def steps(page: Path) -> list[Step]:
-    """Return the commands of a page in order."""
     return [step for block in _BLOCK.findall(page.read_text(encoding="utf-8")) for step in _steps(block)]
 
 
@@ -75,7 +72,6 @@ class Walk:
         self.environment = {**kept, **settings, "PATH": path}
 
     def run(self, command: str) -> str:
-        """Run a command, and return its output on stdout and stderr."""
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -90,7 +86,6 @@ class Walk:
 
 
 def rewrite(page: Path, example: Path) -> None:
-    """Write the commands' current output into the page."""
     with TemporaryDirectory() as folder:
         walk = Walk(Path(folder), example)
 

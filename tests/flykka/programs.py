@@ -22,7 +22,6 @@ HOURS = TumblingEventTimeWindows.of("1h")
 
 
 def bids(spark: SparkSession, program: Program | None = None, *, event_time: str | None = "at") -> DataStream:
-    """Return a stream of bids without any data."""
     program = program or Program()
     code = SourceCode(source=FileSource.parquet("/bids", schema=BIDS), watermark_delay_ms=0)
     source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
@@ -34,7 +33,6 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
 
 
 def two_streams(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    """Return two streams of bids in one program; the second stream has this event time."""
     program = Program()
     return bids(spark, program), bids(spark, program, event_time=event_time)
 

@@ -26,8 +26,6 @@ pytestmark = pytest.mark.spark
 
 
 class Blame(FailureEnricher):
-    """Labels a failure with its kind and its type."""
-
     def get_output_keys(self) -> Set[str]:
         return {"kind", "type"}
 

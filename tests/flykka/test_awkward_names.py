@@ -55,13 +55,10 @@ ROWS = [FIRST, FIRST, SECOND]
 
 
 def columns_of(row: Row) -> Row:
-    """Return the columns of a row except its time."""
     return {name: row[name] for name in NAMES}
 
 
 class Number(KeyedProcessFunction):
-    """Emits the columns of a row, and how many rows of its key were processed."""
-
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("how.many so`far", "bigint", default=0))
         self.list = runtime_context.get_list_state(ListStateDescriptor("größe🐟", "struct<`a.b`: int, `t``ick`: int>"))
@@ -75,16 +72,12 @@ class Number(KeyedProcessFunction):
 
 
 class Copy(ProcessFunction):
-    """Emits the columns of a row, to a side output too."""
-
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         ctx.output(LATE, columns_of(row))
         yield columns_of(row)
 
 
 class Both(CoProcessFunction):
-    """Emits the columns of the rows of both inputs."""
-
     def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
         yield columns_of(row)
 
@@ -93,17 +86,14 @@ class Both(CoProcessFunction):
 
 
 def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
-    """Return the rows, and a state with the keys and a number."""
     return rows.select(NAMES), state.set_column(3, "n.n", pa.array([1] * state.num_rows, pa.int32()))
 
 
 def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """Like `first_rows`, for pandas frames."""
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
 def left_columns(pairs: Any) -> DataStream:
-    """Return the columns of the left rows."""
     return pairs.select(*(F.col(f"left.{name}") for name in QUOTED))
 
 
@@ -187,7 +177,6 @@ SOME = {"verbs without state", "keyed process", "sum", "process_table"}
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
-    """Return the rows, from one file, with their times."""
     times = [1_000_000, 2_000_000, 3_000_000]
     table = pa.Table.from_pylist(ROWS, pa.schema([(name, pa.int32()) for name in NAMES]))
     folder.mkdir(exist_ok=True)
@@ -197,12 +186,10 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
 
 
 def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
-    """Count equal rows, by the columns that all rows have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
 
 def differing_folders(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
-    """Return the names of the folders whose rows differ from the expected rows."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
     return [
         name for name, rows in found.items() if count_rows([row.asDict() for row in rows]) != count_rows(expected[name])

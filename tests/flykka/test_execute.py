@@ -70,7 +70,6 @@ def aggregates() -> tuple[Column, ...]:
 
 
 def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism: int = 1) -> None:
-    """Write the number of bids per auction and minute to the output folder."""
     counted = (
         env.from_source(FileSource.parquet(str(bids)), LATE_BY_A_SECOND, "bids", uid="bids")
         .key_by("auction")
@@ -83,7 +82,6 @@ def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism
 
 
 def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
-    """Return the expected counts, from a Spark batch."""
     window = F.window("at", "1 minute")
     counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
     return counted.select("window.start", "window.end", "auction", "bids", "dearest", "mean").toDF(

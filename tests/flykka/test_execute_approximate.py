@@ -44,7 +44,6 @@ def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def deliver_bids(folder: Path, first: int, files: int) -> None:
-    """Add files with new names."""
     write_bids(folder / f"from {first}", first=first, files=files)
     (folder / "in").mkdir(exist_ok=True)
     for file in sorted((folder / f"from {first}").glob("*.parquet")):

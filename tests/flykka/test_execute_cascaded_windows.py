@@ -54,7 +54,6 @@ def sales(tmp_path: Path) -> Path:
 
 
 def batch_counts(spark: SparkSession, sales: Path) -> DataFrame:
-    """Return sales per item and ten seconds, from a plain batch."""
     rows = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
     return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
 
@@ -89,8 +88,6 @@ def test_windows_over_window_results_equal_the_batch(
 
 
 class EmitTime(KeyedProcessFunction):
-    """Emits the timestamps of rows, and checks that no row is late."""
-
     def process_element(self, row: Any, ctx: Any) -> Iterator[dict[str, object]]:
         yield {
             "item": row["item"],

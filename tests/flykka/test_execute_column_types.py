@@ -48,7 +48,6 @@ Row = dict[str, Any]
 
 
 def file_columns(kind: FileFormat) -> list[str]:
-    """Return the columns whose types can be written to files of this format and read again."""
     if kind in ("parquet", "orc"):
         return columns_of_use(kind)
     return [name for name in columns_of_use(f"{kind}, written") if name in columns_of_use(f"{kind}, read")]
@@ -56,12 +55,10 @@ def file_columns(kind: FileFormat) -> list[str]:
 
 @cache
 def columns_of_use(use: str) -> list[str]:
-    """Return the columns of the types that a use supports, named by their position."""
     return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
 
 
 def frame(spark: SparkSession) -> DataFrame:
-    """Return a frame with a column of each type that a stream may have."""
     schema = StructType([StructField("n", LongType()), StructField("point", ExamplePointUDT())])
     points = [(n, None if n == ROWS - 1 else ExamplePoint(float(min(n, 1)), 2.0)) for n in range(ROWS)]
     rows = spark.createDataFrame(points, schema).selectExpr("*", f"if(n = {ROWS - 1}, null, least(n, 1) + 1) AS id")
@@ -71,7 +68,6 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def text(rows: DataFrame | DataStream, name: str) -> Column:
-    """Return a column as text."""
     column, kind = F.col(name), rows.schema[name].dataType
     shapes = (GeometryType, GeographyType)
     return (F.hex(F.st_asbinary(column)) if isinstance(kind, shapes) else column.cast("string")).alias(name)
@@ -90,8 +86,6 @@ def output_schema(rows: DataStream, use: str) -> StructType:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits values after they were in state."""
-
     def __init__(self, kinds: dict[str, str]) -> None:
         self._kinds = kinds
 
@@ -109,8 +103,6 @@ class Remember(KeyedProcessFunction):
 
 
 class Contents(ProcessWindowFunction):
-    """Emits the rows of windows."""
-
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Row]:
         yield from (
             {"n": row["n"], **{name: row[name] for name in columns_of_use("functions of windows")}} for row in elements
@@ -301,7 +293,6 @@ def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkS
 
 
 def stop_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
-    """Stop a job after all folders have rows, and return its savepoint."""
     published = threading.Event()
 
     def look(said: object) -> None:

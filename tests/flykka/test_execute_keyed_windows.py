@@ -52,16 +52,12 @@ def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
 
 
 class Sessions(ProcessWindowFunction):
-    """Emits each session of a user."""
-
     def process(self, key: int, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         window = context.window()
         yield {"user": key, "start": window.start, "end": window.end, "pages": sorted(row["pages"] for row in elements)}
 
 
 class Mean(AggregateFunction[Row, Row, Row]):
-    """Computes the mean of pages."""
-
     def create_accumulator(self) -> Row:
         return {"n": 0, "total": 0}
 

@@ -36,8 +36,6 @@ KEYS, ROWS = 5, 40
 
 
 class JobEvents:
-    """Collects the events of a job, and waits for them."""
-
     def __init__(self, client: JobClient) -> None:
         self._messages: list[Message] = []
         self._news = threading.Condition()
@@ -49,7 +47,6 @@ class JobEvents:
             self._news.notify_all()
 
     def wait_for_checkpoint_at(self, parallelism: int) -> None:
-        """Wait for a checkpoint that was completed with this parallelism."""
         with self._news:
             assert self._news.wait_for(lambda: self._has_checkpoint_at(parallelism), WAIT_S), self._messages[-5:]
 

@@ -94,8 +94,6 @@ def check_time_zone(value: Any) -> Any:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits rows after they were in state."""
-
     def open(self, runtime_context: Any) -> None:
         self._rows = runtime_context.get_list_state(ListStateDescriptor("rows", f"struct<{DDL}>"))
 
@@ -152,7 +150,6 @@ WAYS: dict[str, Callable[[DataStream], DataStream]] = {
 
 @pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamExecutionEnvironment]:
-    """An environment in a time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
     try:

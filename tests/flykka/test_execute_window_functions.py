@@ -56,12 +56,10 @@ def sales(tmp_path: Path) -> Path:
 
 
 def gap(row: dict[str, Any]) -> str:
-    """Return the session gap after a row."""
     return "3s"
 
 
 def top_three(rows: DataFrame) -> DataFrame:
-    """Return the three items that sold best in each window."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("sold"), "item")
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 

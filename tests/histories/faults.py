@@ -44,8 +44,6 @@ class FaultyEngine(NamesEngine):
 
 
 class FaultyNames(Names):
-    """The data plane of these engines."""
-
     def __init__(self) -> None:
         super().__init__()
         self.faults = Faults()

@@ -24,7 +24,9 @@ FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
 OF_THE_EXAMPLE = "flights-with-a-kill"
 SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
-"""Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
+"""Seeds of the simulated runs: `simulated` has two sources, a union and a window; `timers` has keyed functions whose
+timers of both kinds are restored from a checkpoint.
+"""
 
 FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1),)}
 """Explicit faults of some runs. They replace the faults that the seed draws, because drawn faults change whenever a

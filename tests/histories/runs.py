@@ -210,8 +210,8 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one job restarts by regions, and the ResourceManager is killed while a third job runs, which
-    continues.
+    """One job is refused, one job restarts by regions, and a third job continues although the ResourceManager is
+    killed.
     """
     with _recorded_cluster(recorder, seed, Names()) as stage:
         stage.submit("refused", job_type=JobType.BATCH)

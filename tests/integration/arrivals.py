@@ -28,7 +28,6 @@ END = "_SUCCESS"
 
 
 def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
-    """Copy the first files of the sales to the folder of arrivals."""
     first = sorted(sales.glob("*.parquet"))[:files]
     arrivals.mkdir()
     for file in first:
@@ -77,7 +76,6 @@ def _tell(message: Message) -> None:
 
 
 def main(arrivals: str, output: str, store: str | None = None) -> None:
-    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         if store is None:
             client = start_hourly_arrivals(env, Path(arrivals), Path(output))

@@ -19,13 +19,12 @@ def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first files of the sales."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "few-files", files=4)
 
 
 @pytest.fixture(scope="session")
 def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As many files with fewer rows, for programs that call Python for each row."""
+    """Sales with the usual number of files but fewer rows, for programs that call Python for each row."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "few-sales", rows=300)
 
 

@@ -13,7 +13,7 @@ Row = tuple[Any, ...]
 
 
 def versions(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[Row]]]:
-    """Yield the checkpoint of each version with one, and the sorted rows of the table at this version."""
+    """Yield, for each version that a checkpoint has committed, this checkpoint and the sorted rows of the table."""
     for version in range(DeltaTable(str(path)).version() + 1):
         log = (path / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
         actions = [json.loads(line) for line in log.splitlines()]

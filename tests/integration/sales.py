@@ -43,7 +43,6 @@ def write_sales(folder: Path, rows: int = ROWS_PER_FILE, files: int = FILES) -> 
 
 
 def aggregates() -> tuple[Column, ...]:
-    """Return the aggregates per shop and hour."""
     return (
         F.count("*").alias("sales"),
         F.count("amount").alias("paid"),

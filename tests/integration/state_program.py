@@ -39,12 +39,10 @@ SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int32()), ("at", pa.tim
 
 
 def order_time(seconds: int) -> datetime:
-    """Return the event time of an order."""
     return EPOCH + timedelta(seconds=seconds)
 
 
 def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
-    """Write a file of orders."""
     folder.mkdir(exist_ok=True)
     columns = [
         [order[0] for order in orders],
@@ -125,10 +123,8 @@ def written_down(
 
 
 def start_orders(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
-    """Submit the program."""
     return written_down(env, folder, version, parallelism).execute_async("orders")
 
 
 def sorted_rows(rows: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a DataFrame, sorted."""
     return sorted((tuple(row) for row in rows.collect()), key=repr)

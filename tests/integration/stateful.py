@@ -39,7 +39,6 @@ class StatefulExample:
 
     @property
     def module(self) -> ModuleType:
-        """Import the example."""
         spec = importlib.util.spec_from_file_location(self.name, ROOT / "examples" / "stateful" / f"{self.name}.py")
         assert spec is not None
         assert spec.loader is not None
@@ -196,5 +195,4 @@ EXAMPLES = (
 
 
 def batch_output(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
-    """Return the output of the example as one plain batch."""
     return example.expected(example.module, spark.read.parquet(str(events)))

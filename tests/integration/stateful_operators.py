@@ -87,8 +87,6 @@ class Silence(KeyedProcessFunction):
 
 
 class Balance(KeyedCoProcessFunction):
-    """Numbers the rows of both inputs."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self._rows = runtime_context.get_state(ValueStateDescriptor("rows", "bigint"))
 
@@ -114,8 +112,6 @@ class Rules(KeyedBroadcastProcessFunction):
 
 
 class Numbers(ProcessFunction, CheckpointedFunction):
-    """Numbers the rows of its subtask."""
-
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
         self._rows = sum(self._state.get())
@@ -139,7 +135,6 @@ class NumberOfAll(ProcessAllWindowFunction):
 
 
 def sizes(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """Return how many rows both sides have in a window."""
     return pd.DataFrame({"n": [len(left)], "m": [len(right)]})
 
 
@@ -154,17 +149,14 @@ def collected_values() -> Column:
 
 
 def greatest(rows: DataFrame) -> DataFrame:
-    """Return the greatest value of each window."""
     return rows.groupBy("window_start").agg(F.max("v").alias("v"))
 
 
 def greatest_of_keys(rows: DataFrame) -> DataFrame:
-    """Return the greatest value of each window and key."""
     return rows.groupBy("window_start", "k").agg(F.max("v").alias("v"))
 
 
 def added(one: Row, other: Row) -> Row:
-    """Return a row with the sum of both rows."""
     return {**other, "v": one["v"] + other["v"]}
 
 

@@ -40,7 +40,6 @@ def end(number: int = signal.SIGKILL) -> None:
 
 
 def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
-    """Make the process end at the point that `how` names."""
     if how == "add":
         CheckpointPointers.add = lambda *_: end()  # type: ignore[method-assign]
     number = signal.SIGSTOP if how.startswith("pause:") else signal.SIGKILL
@@ -60,7 +59,6 @@ def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
 
 
 def main(folder: str, store: str, how: str = "") -> None:
-    """Run both jobs, one after the other."""
     settings = store_settings(store)
     environment = StreamExecutionEnvironment.get_execution_environment(
         "local[2]",

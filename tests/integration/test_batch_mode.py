@@ -51,7 +51,6 @@ KEEPER_DIES = (
 
 
 def long(value: object) -> object:
-    """Mark a parameter that only `make test-long` runs."""
     return pytest.param(value, marks=pytest.mark.long)
 
 
@@ -93,7 +92,6 @@ def is_source(name: str) -> bool:
 
 
 def attempt_numbers(changes: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
-    """Return the attempt numbers of the deployed attempts."""
     deployed = (each for each in changes if each.state is ExecutionState.DEPLOYING)
     return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
 
@@ -126,7 +124,6 @@ def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKi
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Keep both cores busy with two processes."""
     spawning = get_context("spawn")
     processes = [spawning.Process(target=_spin, daemon=True) for _ in range(2)]
     for process in processes:

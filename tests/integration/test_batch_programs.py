@@ -47,7 +47,6 @@ def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Pa
 
 
 def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
-    """Compute the expected outputs as plain batches."""
     once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
     paid = once.union(once)
     others = paid.where("amount <= 900")

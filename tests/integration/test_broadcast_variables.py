@@ -60,8 +60,6 @@ class KeyedRated(Opened, KeyedProcessFunction):
 
 
 class WindowRated(ProcessWindowFunction):
-    """Emits the rates that a window function can read."""
-
     def process(self, key: Any, context: Any, elements: list[Any]) -> Iterator[dict[str, Any]]:
         rates = sorted(row["rate"] for row in context.get_broadcast_variable("rates"))
         yield {"id": key, "rates": f"{rates} {elements[0]['rates']}"}
@@ -104,7 +102,6 @@ def start_rated_sales(env: StreamExecutionEnvironment, folder: Path, interval: s
 
 
 def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
-    """Check that each row was emitted once, with these rates."""
     ids = spark.read.parquet(str(folder / "sales")).select(F.unix_micros("at").alias("id"))
     rows = spark.read.json(str(folder / "output")).collect()
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in ids.collect())

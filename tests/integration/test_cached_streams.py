@@ -33,8 +33,6 @@ BATCHES = "batches"
 
 
 class Doubled(RichFunction):
-    """Doubles numbers, and counts its batches."""
-
     schema = "id long, at timestamp, twice long"
 
     def open(self, context: RuntimeContext) -> None:
@@ -64,8 +62,6 @@ class UnlessThere(RichFunction):
 
 
 class Waiting(RichFunction):
-    """Waits in a job until the test releases it."""
-
     schema = Doubled.schema
     may_go = Event()
 
@@ -89,7 +85,6 @@ def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironm
 
 @pytest.fixture
 def numbers(spark: SparkSession, tmp_path: Path) -> Path:
-    """Ninety numbers in two files, one per minute."""
     folder = tmp_path / "numbers"
     ids = spark.range(90, numPartitions=2)
     ids.withColumn("at", F.timestamp_seconds(F.col("id") * 60)).write.parquet(str(folder))
@@ -97,14 +92,12 @@ def numbers(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def doubled(env: StreamExecutionEnvironment, numbers: Path) -> DataStream:
-    """Return all numbers, doubled by a function that counts its batches."""
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
     source = FileSource.parquet(str(numbers)).files_per_batch(1)
     return env.from_source(source, in_order, "numbers", uid="numbers").transform(Doubled()).uid("doubled")
 
 
 def write_stream(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
-    """Run a job that writes the stream, and return its result."""
     stream.sink_to(FileSink.parquet(str(folder)))
     return env.execute(f"to {folder.name}")
 

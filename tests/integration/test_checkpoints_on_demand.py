@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def files_of(path: str) -> set[str]:
-    """Return the files with the state of a checkpoint."""
     return set(shared_state_of(CheckpointStorage(path).read_metadata(path)))
 
 

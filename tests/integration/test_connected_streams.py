@@ -111,7 +111,6 @@ def start_connected_streams(
 
 
 def assert_exact(spark: SparkSession, sales: Path, output: Path) -> None:
-    """Check that both outputs equal those of a plain batch."""
     rows = spark.read.parquet(str(sales))
     hours = rows.withColumn("hour", F.date_trunc("hour", "at")).groupBy("shop", "hour")
     returns = F.count_if(F.coalesce(F.col("amount") > 700, F.lit(False))).alias("returns")
@@ -255,7 +254,6 @@ def test_broadcast_state_reaches_all_subtasks_after_a_savepoint(
 
 
 def wait_rows(spark: SparkSession, client: JobClient, output: Path, rows: int) -> None:
-    """Wait until checkpoints have published this many rows."""
     completed = threading.Event()
     client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
     while not any(output.glob("*.parquet")) or spark.read.parquet(str(output)).count() < rows:

@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def wait_checkpoint(client: JobClient) -> None:
-    """Wait until the job has completed a checkpoint."""
     completed = threading.Event()
     client.add_listener(lambda message: completed.set() if isinstance(message, CheckpointCompleted) else None)
     assert completed.wait(timeout=60)
@@ -173,7 +172,8 @@ def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-# A job of an abandoned environment also continues, and the test of segments kills a driver, whose JVM ends with it.
+# A job of an abandoned environment also continues. The test of segment folders kills a driver, whose JVM ends with
+# the driver.
 @pytest.mark.long
 def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path

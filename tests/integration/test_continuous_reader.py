@@ -51,8 +51,8 @@ class CompleteCheckpoints:
 
 
 class CompleteOnDisk:
-    """The ids up to that of the newest checkpoint with metadata; any id after a job has ended and removed its
-    checkpoints.
+    """Contains the ids up to that of the newest checkpoint with metadata, or every id once a job has ended and removed
+    its checkpoints.
     """
 
     def __init__(self, folder: Path) -> None:

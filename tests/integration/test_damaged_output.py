@@ -23,8 +23,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedSink(FileSink):
-    """A file sink that empties files when their checkpoint is complete."""
-
     def writer(self, context: SinkContext) -> FileWriter:
         return DamagedWriter(context, self.path, self.layout)
 

@@ -93,7 +93,6 @@ def files_of(folder: Path) -> list[tuple[Path, Path]]:
 
 @contextmanager
 def flip_bit(file: Path, place: int, bit: int) -> Iterator[None]:
-    """Flip one bit of the file for the duration of the block."""
     whole = file.read_bytes()
     damaged = bytearray(whole)
     damaged[place] ^= 1 << bit

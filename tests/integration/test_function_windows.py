@@ -33,8 +33,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 class Visit(ProcessWindowFunction):
-    """Emits a row for each session, of all its events."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         times = [each["at"] for each in elements]
         yield {"sensor": key, "events": len(elements), "began": min(times), "ended": max(times)}
@@ -52,8 +50,6 @@ class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
 
 
 class InWindow(ProcessWindowFunction):
-    """Emits a total with its user and window."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         yield {"user": key, "until_ms": context.window().end, **elements[0]}
 
@@ -87,8 +83,6 @@ def _expected_totals(_: ModuleType, events: DataFrame) -> DataFrame:
 
 
 class Sums(ProcessAllWindowFunction):
-    """Emits a row for each window over all rows."""
-
     def __init__(self, kind: str) -> None:
         self._kind = kind
 

@@ -55,7 +55,6 @@ class Join:
         return f"{self.kind} {left}{self.lower}, {self.upper}{right}"
 
     def of(self, left: DataStream, right: DataStream) -> DataStream:
-        """Return the join of two streams."""
         join = left.key_by("user").interval_join(right.key_by("user")).between(f"{self.lower}s", f"{self.upper}s")
         join = join if self.lower_inclusive else join.lower_bound_exclusive()
         join = join if self.upper_inclusive else join.upper_bound_exclusive()
@@ -64,7 +63,6 @@ class Join:
         return join.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
 
     def batch(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Compute the expected rows as a plain Spark batch."""
         after = f"r.at {'>=' if self.lower_inclusive else '>'} l.at + INTERVAL {self.lower} SECONDS"
         before = f"r.at {'<=' if self.upper_inclusive else '<'} l.at + INTERVAL {self.upper} SECONDS"
         met = left.alias("l").join(right.alias("r"), F.expr(f"l.user = r.user AND {after} AND {before}"), self.kind)
@@ -149,7 +147,7 @@ def test_interval_join_rows_equal_those_of_a_batch(
     assert_true(spark, side_files, tmp_path / "output", join)
 
 
-# The tests of connected streams kill a job with two inputs, and the simulation one with a join.
+# The tests of connected streams kill a job with two inputs. The simulation kills jobs with a join.
 @pytest.mark.long
 @pytest.mark.parametrize(
     "moment",

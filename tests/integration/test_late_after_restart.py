@@ -32,8 +32,6 @@ END = "_SUCCESS"
 
 
 class JudgeRows(KeyedProcessFunction):
-    """Emits for each row whether it is late."""
-
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         timestamp_ms = ctx.timestamp()
         assert timestamp_ms is not None
@@ -41,8 +39,6 @@ class JudgeRows(KeyedProcessFunction):
 
 
 class Elements(ProcessWindowFunction):
-    """Emits the rows of windows."""
-
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[dict[str, Any]]:
         for row in elements:
             yield {"at": row["at"]}
@@ -75,7 +71,6 @@ def start_late_rows(env: StreamExecutionEnvironment, folder: Path, *, every_oper
 
 
 def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
-    """Write a file of rows, each with a key and a time of day."""
     text = "".join(json.dumps({"k": key, "at": f"2026-01-01T{at}:00Z"}) + "\n" for key, at in rows)
     hidden = folder / "arrivals" / f".{name}"
     hidden.write_text(text)

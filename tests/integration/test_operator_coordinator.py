@@ -213,15 +213,11 @@ def test_a_job_restores_its_coordinators_state_from_a_savepoint(
 
 
 class FailingCoordinator(OperatorCoordinator):
-    """Fails at the first event."""
-
     def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
         raise ValueError("no more numbers")
 
 
 class NumberedByNobody(NumberRows):
-    """Requests numbers from a coordinator that fails."""
-
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         return FailingCoordinator()
 
@@ -244,8 +240,6 @@ def test_a_failing_coordinator_fails_the_job_and_names_its_operator(
 
 
 class Largest(AggregateFunction[int, int, int]):
-    """Aggregates the largest value of all subtasks."""
-
     def create_accumulator(self) -> int:
         return -1
 

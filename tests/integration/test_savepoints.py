@@ -44,7 +44,6 @@ def deliver_flights(files: list[Path], folder: Path) -> None:
 
 
 def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
-    """Wait until a message about the job matches."""
     reached = threading.Event()
     client.add_listener(lambda said: reached.set() if holds(said) else None)
     assert reached.wait(timeout=60)

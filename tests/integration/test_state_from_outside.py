@@ -28,7 +28,6 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
-    """Take a savepoint of the first version after it has read the first orders."""
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     client = state_program.start_orders(env, folder, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
@@ -36,7 +35,6 @@ def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> 
 
 
 def finish_orders(client: JobClient, folder: Path) -> None:
-    """Deliver the remaining orders, and end the input."""
     state_program.write_orders(folder / "orders", "then", state_program.THEN)
     (folder / "orders" / END).touch()
     client.wait(timeout=120)

@@ -85,7 +85,6 @@ def left_join(orders: DataStream, rates: DataStream) -> DataStream:
 
 
 def inner_join(orders: DataStream, rates: DataStream) -> DataStream:
-    """Join every order that has a rate."""
     joined = orders.key_by("currency").temporal_join(rates.key_by("currency"))
     return joined.select("left.id", "left.at", F.col("right.id").alias("rate")).uid("join")
 
@@ -110,7 +109,6 @@ def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, D
 
 
 def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
-    """Compute the expected rows as a plain Spark batch."""
     orders, rates = (spark.read.parquet(str(files / side)) for side in ("orders", "rates"))
     meets = F.expr("o.currency = r.currency AND r.at <= o.at")
     met = orders.alias("o").join(rates.alias("r"), meets, "left").groupBy("o.id", "o.at")

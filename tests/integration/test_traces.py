@@ -43,7 +43,6 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
 
 
 def messages_of_turn(turn: Turn) -> Iterator[Value]:
-    """Yield the messages that a turn sent."""
     for effect in turn.effects:
         if isinstance(effect, Send) and isinstance(effect.message, Value):
             yield effect.message

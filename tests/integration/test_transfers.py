@@ -83,15 +83,15 @@ def start_tables(env: StreamExecutionEnvironment, folder: Path, parallelism: int
 
 
 class Checkpoints:
-    """Counts the completed checkpoints of a job."""
-
     def __init__(self, client: JobClient) -> None:
         self._changed = Condition()
         self._number = 0
         client.add_listener(self._hear)
 
     def wait_for_next(self) -> None:
-        """Wait until a checkpoint that begins from now on has completed: the next one may have begun."""
+        """Wait for a checkpoint that begins after this call. The next checkpoint may have begun before, so the second
+        one is awaited.
+        """
         with self._changed:
             number = self._number + 2
             assert self._changed.wait_for(lambda: self._number >= number, timeout=PATIENCE_SECONDS)

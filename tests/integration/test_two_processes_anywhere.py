@@ -1,4 +1,4 @@
-"""Tests two processes that run one job and cannot see each other in several ways: no row is published twice.
+"""Tests two processes that run one job and cannot see each other, for several reasons: no row is published twice.
 
 Each process runs the program. The first process reads half of the sales, then the second process is started, and then
 the remaining sales arrive.
@@ -93,7 +93,6 @@ arrivals.main(*sys.argv[1:])
         assert line, program.stderr.read() if program.stderr else ""
 
     def end(self) -> None:
-        """Kill the running processes, and remove all files."""
         for program in self.programs:
             program.kill()
             program.communicate()

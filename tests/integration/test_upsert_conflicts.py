@@ -55,7 +55,6 @@ TABLES = {
 
 
 def expected_tables() -> list[dict[str, list[tuple[str, int, int]]]]:
-    """The tables after each step."""
     items: dict[int, Item] = {}
     first: dict[str, tuple[str, int, int]] = {}
     expected = []
@@ -88,8 +87,6 @@ def deliver_step(number: int, folder: Path) -> int:
 
 
 class RowsRead:
-    """Counts the rows that the source of a job has read."""
-
     def __init__(self, client: JobClient) -> None:
         self._changed = Condition()
         self._rows = self._expected = 0

@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 @pytest.fixture
 def registered_files(tmp_path: Path) -> Path:
-    """Write the files to register."""
     (tmp_path / "cities.csv").write_text("Rome")
     (tmp_path / "moons.py").write_text("COUNT = 1\n")
     (tmp_path / "needs.txt").write_text("tides==1.0\n")

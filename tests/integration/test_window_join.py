@@ -36,7 +36,6 @@ Windows = TumblingEventTimeWindows | SlidingEventTimeWindows
 
 
 def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, DataStream]:
-    """Return the two streams, with one file per batch."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
     left, right = (
         env.from_source(FileSource.parquet(str(folder / side)).files_per_batch(1), watermarks, side, uid=side)

@@ -31,7 +31,6 @@ MASTER = "local-cluster[2,1,1024]"
 
 
 def seen(ctx: Any) -> dict[str, Any]:
-    """Return the contents of the registered files as a function reads them."""
     import moons  # type: ignore[import-not-found]
     import tides  # type: ignore[import-not-found]
 
@@ -50,8 +49,6 @@ def seen(ctx: Any) -> dict[str, Any]:
 
 
 class Plain(ProcessFunction):
-    """Reads the files in `open` and in each call."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = seen(runtime_context)
 
@@ -61,8 +58,6 @@ class Plain(ProcessFunction):
 
 
 class Keyed(KeyedProcessFunction):
-    """Reads the files in a call with a key."""
-
     def process_element(self, row: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
         yield row
         yield {"id": row["id"], "kind": "keyed", **seen(ctx)}
@@ -98,7 +93,6 @@ def left_on(context: SparkContext) -> list[str]:
 
 
 def run_user_files_job(master: str | None) -> dict[str, Any]:
-    """Run the program in the current folder, and return the rows of the functions and the files left by the job."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")

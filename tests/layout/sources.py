@@ -30,8 +30,6 @@ class Import(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function or method with its number of lines."""
-
     line: int
     name: str
     lines: int
@@ -39,8 +37,6 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file, identified by its path from the root of the project."""
-
     path: Path
 
     def __str__(self) -> str:
@@ -67,12 +63,10 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The top folder of the file."""
         return self.path.parts[0]
 
     @property
     def is_machine(self) -> bool:
-        """True in the folder of the machines, and for the errors that machines share with actors."""
         return self.path.parts[:2] == ("actors", "machines") or self.path.as_posix() == "actors/errors.py"
 
 
@@ -104,7 +98,6 @@ def sources() -> tuple[Source, ...]:
 
 @cache
 def script(name: str) -> ModuleType:
-    """Import a script of `scripts/`."""
     spec = spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 
 def modules() -> dict[str, Source]:
-    """Return the files of the product by the full names of their modules."""
     found = {}
     for source in sources():
         if source.package in PRODUCT:
@@ -44,7 +43,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """Return for each folder on which of its sibling folders each folder in it depends."""
+    """Return for each folder the dependencies among the folders that it contains."""
     known = modules()
     found: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for user in known.values():

@@ -102,7 +102,6 @@ FOR_THE_RUNTIME = {
 
 
 def code_in(page: Path) -> str:
-    """Return the contents of code spans and of blocks of code."""
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
@@ -221,7 +220,6 @@ def test_the_table_of_options_matches_the_product() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

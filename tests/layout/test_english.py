@@ -66,7 +66,6 @@ def counts() -> dict[str, Counter[str]]:
 
 
 def openings(opening: re.Pattern[str], *packages: str) -> list[str]:
-    """Return the docstrings below `packages` with this opening, with their locations."""
     return [
         f"{each.path}:{each.line} {each.text.splitlines()[0]}"
         for each in all_prose()

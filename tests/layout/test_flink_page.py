@@ -19,7 +19,6 @@ CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?
 
 
 def is_there(name: str) -> bool:
-    """Return whether the name is a module or an attribute of a module."""
     try:
         resolve_name(name)
     except (ImportError, AttributeError, ValueError):

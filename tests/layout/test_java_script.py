@@ -26,18 +26,15 @@ class Machine:
         return self.root / "bin"
 
     def program(self, name: str, script: str) -> None:
-        """Put a program on the PATH."""
         self._write(self.path / name, script)
 
     def java(self, home: str, version: int | str) -> Path:
-        """Put a Java of this version into its own home, and return that folder."""
         place = self.root / home
         settings = f"    java.home = {place}\n    java.specification.version = {version}"
         self._write(place / "bin" / "java", f"echo 'Picked up an option'; echo '{settings}' >&2")
         return place
 
     def on_path(self, home: Path) -> None:
-        """Put the Java in `home` on the PATH."""
         (self.path / "java").symlink_to(home / "bin" / "java")
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -57,7 +57,6 @@ def journeys() -> ModuleType:
 
 @pytest.fixture
 def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with an actor, its machine, a sibling module, and a kernel."""
     folder = tmp_path / "way"
     folder.mkdir()
     for name, source in (("deciding", DECIDING), ("acting", ACTING), ("beside", BESIDE), ("kernel", KERNEL)):

@@ -40,7 +40,6 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def words_of_code(text: str, tree: ast.Module) -> set[str]:
-    """Return all words of a file outside its docstrings."""
     lines = text.splitlines()
     for each in docstrings(tree):
         assert each.end_lineno is not None

@@ -16,7 +16,6 @@ TYPES_TEXT, _, SCENARIOS_TEXT = SUPPORTED.partition("### What happens to a table
 
 
 def lines_of(text: str) -> list[list[str]]:
-    """Return the cells of the lines of tables, headers included."""
     lines = (line for line in text.splitlines() if line.startswith("|") and "---" not in line)
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
 
@@ -34,7 +33,6 @@ def functions_of(module: str) -> set[str]:
 
 
 def named_test(row: list[str]) -> tuple[str, str]:
-    """Return the module and the test that a row names."""
     named = re.fullmatch(r"`(test_\w+)\.(test_\w+)`", row[-1])
     assert named is not None, f"names no test: {row}"
     return named[1], named[2]

@@ -28,7 +28,6 @@ def recorded_messages() -> list[bytes]:
 
 
 def nested(levels: int, leaf: object = None) -> object:
-    """Return arrays within arrays."""
     for _ in range(levels):
         leaf = [leaf]
     return leaf
@@ -43,8 +42,6 @@ def chained(levels: int) -> object:
 
 
 class Mutator:
-    """Generates mutations from one seed."""
-
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._tags = [tag for tag, kind in registered().items() if kind.__module__.startswith("flykka.")]
@@ -63,7 +60,6 @@ class Mutator:
         return self.bytes(packed, others)
 
     def tree(self, tree: Any) -> Any:
-        """Return the tree with one changed node."""
         random = self._random
         if not isinstance(tree, dict | list) or not tree or random.random() < 0.15:
             return self.junk(tree)
@@ -90,7 +86,6 @@ class Mutator:
         return [*tree[:place], self.tree(tree[place]), *tree[place + 1 :]]
 
     def junk(self, part: object) -> Any:
-        """Return a random replacement of the part."""
         random = self._random
         match random.randrange(16):
             case 0:
@@ -125,7 +120,6 @@ class Mutator:
                 return str(part)[:100]
 
     def bytes(self, packed: bytes, others: list[bytes]) -> bytes:
-        """Return the bytes with some changes."""
         random = self._random
         data = bytearray(packed)
         for _ in range(random.choice((1, 1, 2, 8))):

@@ -40,7 +40,6 @@ def tagged() -> dict[str, Declared]:
 
 @cache
 def declared_messages() -> dict[str, type[Value]]:
-    """Return the declared classes that the codec can encode."""
     return {tag: cls for tag, cls in tagged().items() if isinstance(cls, type) and issubclass(cls, Value)}
 
 

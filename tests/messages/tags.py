@@ -20,7 +20,6 @@ FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
-    """Return the lines of the currently declared classes."""
     errors = [name for name, each in vars(kernel_errors).items() if isinstance(each, type) and name.endswith("Error")]
     return [*(" ".join([tag, *_fields(each)]) for tag, each in tagged().items()), *sorted(errors)]
 

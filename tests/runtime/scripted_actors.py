@@ -77,8 +77,6 @@ def replies(context: ActorContext) -> None:
 
 
 def in_turn(*deeds: Deed) -> Deed:
-    """Combine several actions into one."""
-
     def perform(context: ActorContext) -> None:
         for deed in deeds:
             deed(context)
@@ -98,7 +96,6 @@ def spawns(props: Props, *names: str) -> Deed:
 
 
 def tell(system: SeededSystem, path: str, *words: str) -> None:
-    """Send the words to the actor at the path, and run until the system is idle."""
     for word in words:
         system.actor_selection(path).tell(says(word))
     system.run_until_idle()

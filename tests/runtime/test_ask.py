@@ -39,8 +39,6 @@ class Question(Message):
 
 
 class Answerer(Actor):
-    """Answers to the ref in the message."""
-
     def handle_message(self, message: Message) -> None:
         assert isinstance(message, Question)
         message.reply_to.tell(says("here"))

@@ -17,8 +17,6 @@ from tests.runtime.scripted_actors import Say, in_turn, says, scripted_actor
 
 
 class Resource:
-    """Counts how often it was closed."""
-
     def __init__(self) -> None:
         self.closed = 0
 

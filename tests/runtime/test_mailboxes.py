@@ -159,8 +159,6 @@ KINDS = [
 
 
 class Counting(Actor):
-    """Records the messages of each sender, and answers asks."""
-
     def __init__(self, heard: dict[int, list[int]]) -> None:
         self.heard = heard
 

@@ -42,8 +42,6 @@ CODES = {0, 1, 2}
 
 
 def command(*words: str) -> Callable[[Path], object]:
-    """Return a function that runs this command on a trace."""
-
     def run(path: Path) -> int:
         out, err = StringIO(), StringIO()
         with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "stdin", StringIO("step 3\nstate\nwhy\n")):

@@ -51,8 +51,6 @@ KINDS: list[MailboxType] = [
 
 
 class Worker(Actor):
-    """Handles a task, stashes it, changes its behaviour, fails or stops."""
-
     def __init__(self, done: Counter[int], silences: list[int]) -> None:
         self.done = done
         self.silences = silences

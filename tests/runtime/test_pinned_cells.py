@@ -113,8 +113,6 @@ def test_the_thread_of_a_pinned_actor_survives_a_kernel_error(
 
 
 class FailingOnce(deque[Entry]):
-    """A queue of messages that raises once."""
-
     fails = True
 
     def popleft(self) -> Entry:

@@ -33,8 +33,6 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """The constructor argument of a worker."""
-
     name: str
     sizes: tuple[int, ...] = ()
     made: list[int] = field(default_factory=list, init=False)
@@ -106,8 +104,6 @@ def test_packed_props_do_not_reflect_later_changes() -> None:
 
 @dataclass(frozen=True)
 class Plant:
-    """Has one attribute."""
-
     engine: object
 
 
@@ -128,8 +124,6 @@ def test_equal_sets_are_packed_into_equal_graphs() -> None:
 
 @dataclass
 class Grumpy:
-    """Raises when it is inspected."""
-
     name: str = "grumpy"
 
     def __getattribute__(self, name: str) -> Any:

@@ -119,8 +119,6 @@ def test_messages_unstashed_during_a_kill_are_dead_letters(system: SeededSystem)
 
 
 class Undecided(Actor):
-    """Handles, stashes or unstashes messages at random."""
-
     def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
         self.seen = seen
         self.moment = moment

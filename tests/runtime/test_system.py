@@ -18,15 +18,11 @@ from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 
 class Unclosable(FlightRecorder):
-    """A recorder that cannot be closed."""
-
     def close(self) -> None:
         raise OSError("the disk is gone")
 
 
 class Work:
-    """Blocking work that records that it was done."""
-
     def __init__(self) -> None:
         self.done = threading.Event()
 

@@ -147,8 +147,6 @@ def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
 
 
 class OtherScriptedActor(Actor):
-    """A scripted actor of a class of its own."""
-
     def handle_message(self, message: Message) -> None: ...
 
 

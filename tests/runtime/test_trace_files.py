@@ -50,7 +50,6 @@ def frames_of(data: bytes) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[Record]]:
-    """The frames of a trace of two blocks, and its records."""
     path = tmp_path_factory.mktemp("whole") / "run.trace"
     frames = blocks(path, 2)
     path.write_bytes(b"".join(frames))

@@ -24,8 +24,6 @@ WORDS = 3_000
 
 
 class Sleeper(Actor):
-    """Sleeps a minute for each message."""
-
     def __init__(self, hearer: Ref) -> None:
         self._hearer = hearer
 

@@ -153,8 +153,6 @@ def test_a_ring_replays_from_any_first_turn(tmp_path: Path, ring: int) -> None:
 
 
 class Locked(Actor):
-    """Has an attribute that cannot be written to a trace."""
-
     def __init__(self) -> None:
         self._secret = (lambda: None, "x")
 
@@ -224,8 +222,6 @@ class Prickly:
 
 
 class Handler(Actor):
-    """Has a `Prickly` as a dictionary key."""
-
     def __init__(self) -> None:
         self._by_key = {Prickly(): "x"}
 

@@ -13,7 +13,6 @@ from tests.messages.mutations import Mutator
 
 
 def payloads(data: bytes) -> list[bytes]:
-    """The payloads of the frames of a file."""
     found = []
     while data:
         length, _ = FRAME.unpack(data[: FRAME.size])
@@ -23,8 +22,6 @@ def payloads(data: bytes) -> list[bytes]:
 
 
 class TraceMutator:
-    """Generates mutations of one trace from one seed."""
-
     def __init__(self, data: bytes, seed: int) -> None:
         self._payloads = payloads(data)
         self._random = Random(seed)
@@ -32,7 +29,6 @@ class TraceMutator:
         self._messages = [msgpack.packb({"": "actor.kill"})]
 
     def mutated(self) -> bytes:
-        """Return the trace with one or more mutated frames."""
         random = self._random
         frames = list(self._payloads)
         for place in random.sample(range(len(frames)), min(len(frames), random.choice((1, 1, 1, 3)))):

@@ -95,7 +95,6 @@ def drive_attempt(
     descriptor: TaskDeploymentDescriptor,
     make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
 ) -> DrivenAttempt:
-    """Create an attempt with an actor in place of its Task."""
     engines, answers = EngineProvider(make), Queue[Message]()
     name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
     task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
@@ -134,17 +133,14 @@ class DrivenAttempt:
             self.task.tell(command)
 
     def next(self) -> Message:
-        """Return the next reply of any class."""
         return self.answers.get(timeout=PATIENCE_SECONDS)
 
     def expect(self, kind: type[Answer]) -> Answer:
-        """Return the next reply, which must be of this class."""
         answer = self.next()
         assert isinstance(answer, kind), answer
         return answer
 
     def expect_failure(self) -> WorkFailed | EngineFailed:
-        """Return the next reply, which must be a failure."""
         answer = self.next()
         assert isinstance(answer, WorkFailed | EngineFailed), answer
         return answer
@@ -159,7 +155,6 @@ class DrivenAttempt:
         return result
 
     def open(self, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
-        """Open the chain and wait for the reply."""
         self.start_open(restore)
         self.expect(ChainOpened)
         return self
@@ -171,7 +166,6 @@ class DrivenAttempt:
         return recover
 
     def read(self, splits: Iterable[SourceSplit]) -> StageResult:
-        """Read splits as a stage and wait for the result."""
         self.start_read(splits)
         return self.expect_result()
 
@@ -208,7 +202,6 @@ class DrivenAttempt:
     def start_snapshot(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Take a snapshot, prepare its output and start to write it."""
         prepared = self.prepare(checkpoint_id, watermark_ms, options)
         savepoint = None if options is None else options.target_location
         self.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=prepared.sinks))
@@ -217,7 +210,6 @@ class DrivenAttempt:
     def prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Record the state for a checkpoint, and prepare its output."""
         self.start_prepare(checkpoint_id, watermark_ms, options)
         self.prepared = self.expect(CommitPrepared)
         return self.prepared
@@ -225,7 +217,6 @@ class DrivenAttempt:
     def start_prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> None:
-        """Record the state for a checkpoint, and start to prepare its output."""
         self.stage += 1
         fires = self.engine.descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
         self.tell(
@@ -241,7 +232,6 @@ class DrivenAttempt:
         self.tell(PrepareCommit(checkpoint_id=checkpoint_id, staged=staged))
 
     def advance_watermark(self, watermark_ms: int) -> StageResult:
-        """Advance the watermark as a stage and wait for the result."""
         self.stage += 1
         self.tell(AdvanceWatermark(stage=self.stage, watermark_ms=watermark_ms))
         return self.expect_result()
@@ -252,12 +242,10 @@ class DrivenAttempt:
         return snapshot
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Commit a checkpoint, and return the published files."""
         self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
         return self.expect(CheckpointCommitted).files
 
     def close(self, *, cancel: bool = False) -> None:
-        """End the attempt and wait for its end."""
         self.start_close(cancel=cancel)
         while not isinstance(self.next(), ChainClosed):
             pass

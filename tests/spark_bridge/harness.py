@@ -49,12 +49,10 @@ SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.times
 
 
 def time_at(seconds: float) -> datetime:
-    """Return a time of the tests' event time."""
     return EPOCH + timedelta(seconds=seconds)
 
 
 def at_ms(seconds: float) -> int:
-    """Return the same time in ms since the epoch."""
     return round(time_at(seconds).timestamp() * 1000)
 
 
@@ -66,7 +64,6 @@ def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]])
 
 
 def count_and_most() -> tuple[Column, ...]:
-    """Return the columns for the row count and the largest amount."""
     return F.count("*").alias("n"), F.max("amount").alias("most")
 
 
@@ -87,7 +84,7 @@ class Harness:
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
         """Return a source vertex that reads `input`, with these operators chained after it.
 
-        A split consists of `files_per_split` files; if None, of one file, which may be read together with others.
+        A split consists of `per_batch` files; if None, of one file, which may be read together with others.
         """
         source = FileSource.parquet(str(self.input), event_time="at")
         if per_batch is not None:
@@ -187,11 +184,9 @@ class Harness:
         return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(b"").splits)
 
     def published(self) -> DataFrame:
-        """Return the rows that a reader of the output sees."""
         return self.plane.session.read.parquet(str(self.output))
 
     def persisted(self) -> frozenset[int]:
-        """Return the ids of the RDDs with blocks in Spark."""
         return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
     def lose_local_state(self) -> None:
@@ -199,7 +194,6 @@ class Harness:
         self.plane._jobs[self.job_id].services.local_states.close()
 
     def end(self) -> None:
-        """Close everything that a test has left open."""
         self.plane.release_job(self.job_id)
         self.system.terminate().wait(PATIENCE_SECONDS)
 

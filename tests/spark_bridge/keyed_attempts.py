@@ -45,7 +45,6 @@ class KeyedAttempts:
         ]
 
     def read(self, subtasks: Sequence[DrivenAttempt], *files: int) -> None:
-        """Read some of the files, one per batch."""
         for file in files:
             batch = self.source.read([self.splits[file]])
             for number, each in enumerate(subtasks):
@@ -53,7 +52,6 @@ class KeyedAttempts:
 
 
 def take_snapshots(subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[TaskStateSnapshot]:
-    """Take and commit snapshots of all subtasks, then end the attempts."""
     snapshots = []
     for each in subtasks:
         snapshots.append(each.snapshot(checkpoint_id).state)

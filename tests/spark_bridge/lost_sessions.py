@@ -52,7 +52,6 @@ def write_input(folder: Path) -> None:
 def run_job_that_loses_session(
     env: StreamExecutionEnvironment, folder: Path, name: str, lose: Callable[[], None]
 ) -> None:
-    """Run a job that loses its session, and print its outcome."""
     restores: list[Message] = []
     numbers = env.from_source(FileSource.parquet(str(folder / "input")).files_per_batch(1), uid=f"{name} numbers")
     numbers.transform(Loss(lose)).uid(f"{name} loss").sink_to(FileSink.parquet(str(folder / name))).uid(
@@ -83,7 +82,6 @@ def run_large(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def main(whose: str, folder: Path) -> None:
-    """Run the jobs for one way of losing a session."""
     if whose == "large":
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 500m pyspark-shell"
         with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:

@@ -9,7 +9,7 @@ import pytest
 from flykka.spark_bridge.connectors.file.source import FileSource
 
 Reach = Callable[[FileSource], FileSource]
-"""Returns the source with one way of access."""
+"""A function that returns the source with one way of access."""
 
 
 def by_spark(source: FileSource) -> FileSource:

@@ -30,7 +30,6 @@ Row = Mapping[str, Any]
 
 
 def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.DataType]) -> SharedStateHandle:
-    """Write a folder of rows."""
     folder.mkdir(parents=True)
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
     pq.write_table(pa.table(columns), folder / "rows.parquet")
@@ -96,12 +95,11 @@ def saved(
     *handles: tuple[SharedStateHandle, int | None],
     has_timers: bool = False,
 ) -> SavedState:
-    """Write the state of one subtask, each folder with the bound of its results."""
+    """Return the state of one subtask; each folder has the bound of its results."""
     return SavedState(spark, "uid", schema, [subtask_state(*handles)], max_parallelism=128, has_timers=has_timers)
 
 
 def subtask_state(*handles: tuple[SharedStateHandle, int | None]) -> OperatorSubtaskState:
-    """Return the state of a subtask with all key groups."""
     places = {
         Written(handles=(handle,), checkpoint_id=1): ResultBounds(closed_to_ms=closed_to)
         for handle, closed_to in handles

@@ -63,7 +63,6 @@ class Job:
         self.begin(1)
 
     def begin(self, parallelism: int) -> None:
-        """Restart from the last checkpoint with this many subtasks."""
         if self.source is not None:
             for each in (self.source, *self.subtasks):
                 each.close(cancel=True)
@@ -108,7 +107,6 @@ class Job:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Complete a checkpoint, and compare its published rows with the model."""
         self.checkpoints += 1
         self.snapshots = [each.snapshot(self.checkpoints, self.flink.watermark) for each in self.subtasks]
         for windows in self.subtasks:
@@ -128,7 +126,6 @@ class Job:
 
 
 def count_per_window(rows: DataFrame) -> DataFrame:
-    """Return the row count and the largest amount of each window and key."""
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
 
@@ -144,7 +141,6 @@ def kept_rows(harness: Harness, slide_ms: int) -> WindowCode:
 
 
 def function(harness: Harness, slide_ms: int) -> WindowCode:
-    """Return a function of the rows."""
     prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
     return replace(parts(harness, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
 

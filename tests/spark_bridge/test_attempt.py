@@ -23,14 +23,12 @@ SALES = [(key, key * 10 + second, second + key / 10) for second in range(6) for 
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Three files of two seconds each."""
     for number in range(3):
         write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 2 == number])
     return harness
 
 
 def batch_windows(harness: Harness, *aggregates: Column) -> list[Row]:
-    """Return the windows of the whole input as computed by a plain batch."""
     rows = harness.plane.session.read.parquet(str(harness.input))
     columns = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
     grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*columns)
@@ -39,7 +37,6 @@ def batch_windows(harness: Harness, *aggregates: Column) -> list[Row]:
 
 
 def pipeline(harness: Harness, readers: int = 1, number: int = 0) -> tuple[DrivenAttempt, list[DrivenAttempt]]:
-    """Open a source that aggregates, and the windows after it that write."""
     windows = harness.windows()
     source = harness.begin(harness.source(LocalAggregateCode(of=windows)), readers=readers, number=number).open()
     vertex = harness.vertex("windows", windows, harness.sink(), parallelism=readers)

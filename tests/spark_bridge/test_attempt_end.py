@@ -59,14 +59,12 @@ class Blocking:
         self.vertex: JobVertex = harness.source(transform(self._wait), harness.sink())
 
     def blocked(self) -> DrivenAttempt:
-        """Start an attempt, and wait until the function blocks."""
         attempt = self.harness.begin(self.vertex).open()
         attempt.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
         return attempt
 
     def next(self, number: int = 1) -> DrivenAttempt:
-        """Create a later attempt of the same subtask, not yet opened."""
         return self.harness.begin(self.vertex, number=number)
 
     def _wait(self, rows: DataFrame) -> DataFrame:

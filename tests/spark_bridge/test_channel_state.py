@@ -59,7 +59,6 @@ class Line:
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)
 
     def restart(self, which: DrivenAttempt, state: OperatorSubtaskState) -> tuple[DrivenAttempt, BatchRef]:
-        """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
         attempt = self.harness.begin(which.engine.descriptor.vertex, reads=reads, number=1)

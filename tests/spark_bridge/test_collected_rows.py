@@ -16,7 +16,6 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["America/New_York", "Asia/Tokyo"])
 def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The time zone of the driver's system."""
     with monkeypatch.context() as patched:
         patched.setenv("TZ", request.param)
         time.tzset()

@@ -30,8 +30,6 @@ RUNNING = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)]
 
 
 class Counting(KeyedAttempts):
-    """A source of three batches, and counts of them."""
-
     def __init__(self, harness: Harness, *, key: str = "key", files: Sequence[Sequence[Sale]] = FILES) -> None:
         prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         plan = analyze(prototype, (key,), (F.count("*").alias("n"),))
@@ -40,7 +38,6 @@ class Counting(KeyedAttempts):
         super().__init__(harness, code, files, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int | None, int]]:
-        """Return all published keys and counts."""
         rows = (tuple(row) for row in self.harness.published().collect())
         return sorted(rows, key=lambda row: (row[0] is None, row))
 

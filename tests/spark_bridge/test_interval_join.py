@@ -27,7 +27,6 @@ SECOND = Interval(lower_ms=-1000, upper_ms=1000)
 
 
 def code(harness: Harness, *outer: Side, gives_late_data: bool = False) -> IntervalJoinCode:
-    """Return a join of rows with equal keys within a second, by their amounts."""
     prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> IntervalJoinCode:
@@ -52,7 +51,6 @@ class Job:
         self._attempts = 0
 
     def begin(self, *codes: OperatorCode, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
-        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
         vertex = self.harness.vertex("join", *codes, self.harness.sink())
         return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)

@@ -32,7 +32,6 @@ def produce_result(harness: Harness, *, number: int = 0, cancel: bool = False) -
 def rows_read_by_subtask(
     harness: Harness, source: DrivenAttempt, result: StageResult, *, subtask: int = 0, number: int = 0
 ) -> int:
-    """Return how many rows of a result a subtask reads."""
     vertex = harness.vertex("writer", harness.sink())
     reader = harness.begin(vertex, reads=source, subtask=subtask, number=number).open()
     rows = sum(stage.rows_in for stage in reader.run(result, subpartition=subtask))

@@ -22,7 +22,6 @@ Sale = tuple[int, int, float]
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Two files; the second file also has old rows."""
     write_rows(harness.input / "0.parquet", [(1, 10, 0.5), (2, 20, 2.5)])
     write_rows(harness.input / "1.parquet", [(1, 11, 0.6), (1, 12, 2.7), (2, 21, 1.0), (2, 22, 3.9)])
     return harness
@@ -39,13 +38,11 @@ def windows_with_late_rows(harness: Harness, windows: WindowCode) -> JobVertex:
 
 
 def pipeline(harness: Harness, windows: WindowCode) -> tuple[DrivenAttempt, DrivenAttempt]:
-    """Open a source that sends its rows unchanged, and windows with a side output."""
     source = harness.begin(harness.source()).open()
     return source, harness.begin(windows_with_late_rows(harness, windows), reads=source).open()
 
 
 def late_rows(harness: Harness) -> list[Sale]:
-    """Return the rows that a reader of the side output sees."""
     rows = harness.plane.session.read.parquet(str(harness.folder / "late")).collect()
     return sorted((row.key, row.amount, (row["at"] - time_at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
 

@@ -18,7 +18,6 @@ STARTED_AGAIN = "the Spark session was stopped while the job ran: another one wa
 
 
 def run_lost_sessions(whose: str, folder: Path) -> tuple[list[str], str]:
-    """Return the outcomes of the jobs, and the other output."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
         cwd=ROOT,

@@ -20,7 +20,6 @@ LEFT, RIGHT = 0, 1
 
 
 def code(harness: Harness, time_to_live_ms: int | None = None) -> RegularJoinCode:
-    """Return a join of rows with equal keys, by their amounts."""
     prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> RegularJoinCode:

@@ -24,8 +24,6 @@ ROWS = [(key, key, second) for second in (0.0, 1.0, 2.0) for key in KEYS]
 
 
 class Job:
-    """A source and windows that are rescaled."""
-
     def __init__(self, harness: Harness, windows: WindowCode) -> None:
         write_rows(harness.input / "0.parquet", ROWS)
         self.harness = harness
@@ -34,7 +32,6 @@ class Job:
         self.attempts = 0
 
     def begin(self, parallelism: int, snapshots: Sequence[Snapshot] = ()) -> list[DrivenAttempt]:
-        """Start the subtasks from the previous subtasks' snapshots."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
         of_subtasks = {before.vertex_id: (before, [snapshot.state for snapshot in snapshots])}
@@ -54,7 +51,6 @@ class Job:
         return subtasks
 
     def end(self, subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[tuple[int, int]]:
-        """Fire all windows, and return all published keys and counts."""
         for windows in subtasks:
             windows.snapshot(checkpoint_id, END)
             windows.commit(checkpoint_id)

@@ -34,7 +34,6 @@ os.kill(os.getpid(), 9)
 
 
 def segment_files(harness: Harness) -> list[Path]:
-    """Return the segments of the fixture's job on this machine."""
     paths = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
     return sorted(path for path in paths if path.is_file() and str(harness.job_id) in str(path))
 

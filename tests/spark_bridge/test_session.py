@@ -66,7 +66,6 @@ appender.stderr.name = stderr
 
 
 def run_in_new_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the script in a separate Python process."""
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -222,7 +221,6 @@ class InterruptedSocket:
 
 
 def interrupt_call(spark: SparkSession) -> None:
-    """Interrupt a JVM call of this thread."""
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client
     client._give_back_connection(connection := client._get_connection())

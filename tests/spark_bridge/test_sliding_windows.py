@@ -25,14 +25,12 @@ SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 @pytest.fixture
 def files(harness: Harness) -> Harness:
-    """Three files of four seconds each."""
     for number in range(3):
         write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
     return harness
 
 
 def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) -> list[Row]:
-    """Return the windows of the whole input as computed by a plain batch."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
     rows = harness.plane.session.read.parquet(str(harness.input))

@@ -34,7 +34,6 @@ def local(path: str) -> str:
 
 @contextmanager
 def watched_renames(syncs: Syncs) -> Iterator[None]:
-    """Record renames together with the syncs."""
     rename = os.rename
 
     def record_rename(source: str, target: str) -> None:
@@ -178,7 +177,7 @@ def test_staged_and_published_files_survive_a_power_failure(spark: SparkSession,
 
 
 def check(pending: list[PendingFile], disk: Path, survived: Path, attribute: str) -> None:
-    """Compare the files after a power failure with the sizes in their digests, and with each other."""
+    """Check that both files have the same content after the power failure as before."""
     assert len(pending) == 2
     for piece in pending:
         path = Path(local(getattr(piece, attribute)))

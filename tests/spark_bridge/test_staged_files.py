@@ -56,8 +56,6 @@ def flip_a_byte(file: Path) -> None:
 
 
 class Target:
-    """A sink of one type, its writers, and the rows that readers see."""
-
     def __init__(self, spark: SparkSession, folder: Path, kind: str) -> None:
         self.spark = spark
         self.output = folder / "out"
@@ -79,7 +77,6 @@ class Target:
         return self.sink.writer(sink_context(self.spark, staging, attempt_number=attempt, subtask=0, parallelism=1))
 
     def prepare(self, writer: SinkWriter[DataFrame], checkpoint_id: int = 1) -> Sequence[Value]:
-        """Stage two files, and prepare a checkpoint of them."""
         rows = self.spark.range(0, 100, 1, 2).toDF("id")
         return writer.prepare_commit(checkpoint_id, writer.stage(rows).names)
 
@@ -196,7 +193,6 @@ def test_verify_names_each_damaged_staged_file_until_it_is_published(
 
 
 def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
-    """Write a checkpoint that contains a sink's prepared values."""
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state(COMMITTABLES, prepared),))
     entry = TaskStateEntry(
         vertex_id=JobVertexId("v"),

@@ -52,7 +52,6 @@ class Storage:
         shutil.copytree(self.folder, self._spare)
 
     def reset(self) -> None:
-        """Replace the folder by the copy."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self._spare, self.folder)
 
@@ -118,7 +117,6 @@ class Case:
 
 
 def published_in(folder: Path) -> list[int]:
-    """Return the rows that readers of a folder see."""
     files = [file for file in folder.glob("*.parquet") if not file.name.startswith(".")]
     return sorted(number for file in files for number in read_table(file)["id"].to_pylist())
 
@@ -192,12 +190,10 @@ def test_an_outage_during_a_commit_loses_no_row_and_fails_no_job(
 
 
 def rows_of_two_files(spark: SparkSession) -> DataFrame:
-    """Return rows that are staged as two files."""
     return spark.range(0, 2, 1, 2).toDF("id")
 
 
 def outages(operations: int, lengths: tuple[int, ...]) -> Iterator[range]:
-    """Yield outages of these lengths, from each of `operations` operations."""
     return (range(begin, begin + length) for begin in range(operations) for length in lengths)
 
 

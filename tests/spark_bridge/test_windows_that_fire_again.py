@@ -37,8 +37,6 @@ AGAIN = OperatorSubtaskState(operator_id=OperatorId("windows"), watermark=BEGINS
 
 @dataclass
 class Subtask:
-    """A subtask of windows, and a model of Flink's windows for this subtask."""
-
     operator: WindowAggregateOperator[Any, Rows]
     flink: FlinkWindows
 

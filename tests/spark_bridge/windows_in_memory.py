@@ -110,7 +110,6 @@ class NumbersOfWindows:
     backend: RowsBackend
 
     def arrived(self, element: Element[Any], closed_to_ms: int | None) -> Arrived[Any, Rows]:
-        """Keep only rows with an open window."""
         rows = [row for row in element.rows if window_starts(self.windows, row[1])]
         late = [
             row for row in rows if closed_to_ms is not None and max(window_starts(self.windows, row[1])) <= closed_to_ms
@@ -132,7 +131,6 @@ class NumbersOfWindows:
 
 
 def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
-    """Yield the rows of a segment within the bounds of a reading."""
     for row in reading.segment.frame:
         if (reading.from_ms is None or row[1] >= reading.from_ms) and (
             reading.until_ms is None or row[1] < reading.until_ms
@@ -157,7 +155,6 @@ class FlinkWindows:
 
     @property
     def is_in_checkpoint(self) -> bool:
-        """Return whether there is any state to checkpoint."""
         return self.fired != WATERMARK_MIN or bool(self.contents)
 
     def add(self, rows: Rows) -> int:

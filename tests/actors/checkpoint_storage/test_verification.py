@@ -65,7 +65,6 @@ class Staged:
 def checkpoint_with_list_state(
     *states: OperatorListState, exclusive: tuple[ExclusiveStateHandle, ...] = (), path: str = "/chk-3"
 ) -> CompletedCheckpoint:
-    """A checkpoint, or savepoint, in which one subtask has list state."""
     operator = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=states, exclusive=exclusive)
     entry = TaskStateEntry(
         vertex_id=JobVertexId("v"),
@@ -185,7 +184,7 @@ def without_digests(piece: Value) -> Value:
 
 
 def written_savepoint(staged: Staged, folder: Path, damage: Callable[[Path], object]) -> CompletedCheckpoint:
-    """A savepoint with a copy of a staged file; `damage` changes the file before it is copied."""
+    """Write a savepoint with a copy of a staged file, which `damage` changes before it is copied."""
     copy = folder / "sink" / "0-a"
     copy.parent.mkdir(parents=True)
     damage(staged.files[0])

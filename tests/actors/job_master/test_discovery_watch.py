@@ -13,7 +13,6 @@ LONG_MS = 60_000
 
 
 def wait_over() -> None:
-    """Wait until no source is watched."""
     for thread in threading.enumerate():
         if thread.name == "flykka-discovery":
             thread.join(10)
@@ -21,8 +20,6 @@ def wait_over() -> None:
 
 
 class Source:
-    """Counts wake-ups and discoveries."""
-
     def __init__(self, *, is_needed: Callable[[], bool] = lambda: True) -> None:
         self.woken = threading.Semaphore(0)
         self.looked = threading.Semaphore(0)

@@ -39,7 +39,6 @@ def owner_record(directory: Path) -> dict[str, object]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every user can access."""
     folder = Path(tempfile.mkdtemp(prefix="owned-", dir="/var/tmp"))
     folder.chmod(0o777)
     yield folder
@@ -127,7 +126,6 @@ def file(directory: Path) -> Path:
 
 
 def claimed(directory: Path, environment: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """Return the output of another process that tries to own the folder."""
     claimant = [*command, sys.executable, "-m", "tests.actors.ownership.claimant", str(directory)]
     return subprocess.run(claimant, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 

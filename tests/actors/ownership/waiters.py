@@ -9,7 +9,6 @@ from flykka.actors.ownership.ownership import LEASE_MS, OwnedFolder, Waiting
 
 
 def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
-    """Return the checkpoint folder of the job `counts`, readable by other users."""
     return checkpoint_folder(str(directory), "counts", lease_ms, permissions=0o755)
 
 

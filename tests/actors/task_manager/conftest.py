@@ -15,6 +15,5 @@ def cluster(system: SeededSystem) -> TaskManagerCluster:
 
 @pytest.fixture
 def connected(cluster: TaskManagerCluster) -> TaskManagerCluster:
-    """The cluster, with a slot that the JobMaster has accepted."""
     connect(cluster)
     return cluster

@@ -19,7 +19,7 @@ SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
 
 class Stubborn(Actor):
-    """Closes after this number of requests, or never."""
+    """An actor that closes after this number of requests, or never."""
 
     def __init__(self, messages: list[Message], closes_at_request: int | None) -> None:
         self._messages = messages
@@ -36,8 +36,6 @@ class Stubborn(Actor):
 
 
 class StubbornData(NoData):
-    """A data plane whose work does not stop at once."""
-
     def __init__(self, closes_at_request: int | None) -> None:
         super().__init__()
         self.messages: list[Message] = []

@@ -55,7 +55,6 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
-    """Return the new output sizes in notifications of Tasks."""
     sizes: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:

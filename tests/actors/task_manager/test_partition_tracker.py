@@ -58,15 +58,11 @@ WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOf
 
 
 class TwoBatches(EmptyEngine):
-    """Produces two batches from every split."""
-
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage, outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
 
 
 class Data(NoData):
-    """Records the released partitions."""
-
     def __init__(self) -> None:
         super().__init__()
         self.partitions: list[ResultPartitionId] = []

@@ -229,8 +229,6 @@ def test_a_new_leader_of_the_job_replaces_the_old_one(connected: TaskManagerClus
 
 
 class Stumbling(TaskManager):
-    """A TaskManager that raises on a message."""
-
     def handle_message(self, message: Message) -> None:
         if isinstance(message, HeartbeatRequest):
             raise ZeroDivisionError

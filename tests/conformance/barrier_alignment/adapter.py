@@ -159,7 +159,6 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
 
 
 def run_case(case: Case) -> None:
-    """Feed the steps to one task input, and compare the results."""
     given, steps = case["given"], case["steps"]
     task = TaskInput(given, len(steps), keeps_blocked=_sets_aside(case))
 

@@ -63,7 +63,6 @@ class HaStore:
         )
 
     def _perform(self, effects: Iterable[object]) -> None:
-        """Delete the discarded checkpoints, as the storage does."""
         for effect in effects:
             match effect:
                 case Dispose(retained=gone):

@@ -190,7 +190,6 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """Return the arguments of the only call, or None if there was no call."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

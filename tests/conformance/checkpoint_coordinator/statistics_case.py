@@ -31,7 +31,6 @@ FIGURES = {
     # overtaken.
     "alignment_buffered": "persisted_bytes",
 }
-"""The figures of a checkpoint by their names in the cases."""
 
 
 def run_counts(case: Case) -> None:
@@ -220,5 +219,4 @@ def _aborted(number: int) -> CheckpointAborted:
 
 
 def _number(text: int | str, i: int) -> int:
-    """Return a figure of a case: a number, or an expression that grows with `i`."""
     return text if isinstance(text, int) else int(text.removesuffix("+i")) + i

@@ -109,7 +109,6 @@ def run_completed(case: Case) -> None:
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """Return the parts of a checkpoint that are deleted at its first event of this kind."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()

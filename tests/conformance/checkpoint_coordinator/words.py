@@ -11,11 +11,9 @@ PREFIXES = ("", "CHECKPOINT_", "CHECKPOINT_DECLINED_", "CHECKPOINT_DECLINED_ON_"
 """Prefixes of Flink's reasons that flykka's names do not have."""
 
 NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
-"""The properties of checkpoints in the store cases."""
 
 
 def reason(word: str) -> CheckpointDeclineReason:
-    """Return the reason with this name in Flink."""
     names = CheckpointDeclineReason.__members__
     known = [name for prefix in PREFIXES if (name := word.removeprefix(prefix)) in names]
     if not known:

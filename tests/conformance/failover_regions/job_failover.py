@@ -44,8 +44,6 @@ _RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
 
 
 class JobFailover:
-    """An ExecutionGraph under test, and its environment."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
         restart = given.get("restart", "fixed-delay")
@@ -145,7 +143,6 @@ class JobFailover:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _restarts(self, name: str, number: int) -> bool:
-        """Return whether the task has an attempt after `number`, or gets one when all tasks to restart have ended."""
         return self._execution(name).number > number or self.graph.subtask(*self._places[name]).name in self._awaited
 
     def _execution(self, name: str) -> Execution:

@@ -18,8 +18,6 @@ from tests.conformance.failover_regions.topologies import topology_of
 
 
 class SchedulingCase:
-    """A scheduling strategy under test."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._topology = topology_of(given)
         constraint = InputDependencyConstraint(given.get("input_constraint", "ANY"))

@@ -41,7 +41,6 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
-    """Return the tasks that get a new attempt, derived from the states of all tasks in the case."""
     connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
     scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
     for name, state in given["states"].items():
@@ -100,7 +99,6 @@ def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ..
 
 
 def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
-    """Return the same topology with the names of the tasks in the cases."""
     exchanges = [
         Exchange(
             result=each.result,
@@ -114,7 +112,6 @@ def _with_task_names(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> S
 
 
 def name_of(task: tuple[JobVertexId, int]) -> str:
-    """Return the name of a task: `v_i` is subtask i of v."""
     return f"{task[0]}_{task[1]}"
 
 

@@ -21,8 +21,6 @@ from tests.conformance.job_graph.words import WrittenOperator, WrittenProgram, r
 
 
 class OperatorIdsCase:
-    """One or two programs, and the ids of their operators."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"kind", "program", "second_program"})
         first = read_program(given["program"], None)

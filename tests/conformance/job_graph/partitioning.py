@@ -28,7 +28,6 @@ _CALLS = {
 
 
 def edge_partitioners(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the partitioning of each stream by name, after all calls."""
     only_known_words("given", given, {"kind", "from", "calls", "branches", "after_union"})
     branches = given["branches"] if given["kind"] == "union" else [[given["from"], given["calls"]]]
     sources: list[Transformation] = []

@@ -106,12 +106,10 @@ class ProgramCase:
 
     @property
     def input_order(self) -> tuple[str, ...]:
-        """The inputs of every vertex in order, one vertex after another."""
         names = {vertex.vertex_id: vertex.name for vertex in self.job_graph.vertices}
         return tuple(names[edge.source] for vertex in self.job_graph.vertices for edge in vertex.inputs)
 
     def check(self, word: str, wanted: Any) -> None:
-        """Check the expectation of the case with this name."""
         match word:
             case "chains":
                 assert sorted(map(sorted, self._chains())) == sorted(map(sorted, wanted))
@@ -188,12 +186,10 @@ def _name(words: str) -> str:
 
 
 def built_program(given: Mapping[str, Any]) -> ProgramCase:
-    """Return the program of a case, which is cached."""
     return ProgramCase(given)
 
 
 def edge_of(source: str, target: str, partitioner: str, mode: str = "undefined") -> StreamEdge:
-    """Return the edge that the words of a case describe."""
     strategy = ShipStrategy(partitioner.upper())
     return StreamEdge(
         source_uid=source,

@@ -52,7 +52,6 @@ class WrittenProgram:
     parallelism: int = 1
 
     def add(self, operator: WrittenOperator) -> int:
-        """Add an operator, and return its index."""
         self.operators.append(operator)
         return len(self.operators) - 1
 
@@ -73,7 +72,6 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
 
 
 def _flow(text: str) -> tuple[WrittenProgram, str]:
-    """Parse the dataflow at the start of a text, and return it with the remaining clauses."""
     written = WrittenProgram()
     text = re.sub(r"one source feeding two identical ([^;,]+?) branches", r"src > \1 and > \1", text)
     many = re.match(r"(\w+) (?:identical )?sources, union, sink", text)
@@ -100,7 +98,6 @@ def _flow(text: str) -> tuple[WrittenProgram, str]:
 
 
 def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
-    """Parse a chain of operators, and return the index of the last one."""
     steps = text.split(">")
     last: int | None = None
     if not is_first and not steps[0].strip():
@@ -149,7 +146,6 @@ def _repeat(written: WrittenProgram, uid: str) -> None:
 
 
 def _apply(clause: str, written: WrittenProgram) -> None:
-    """Apply a clause about a whole program, or about one of its operators."""
     named = re.fullmatch(
         r"(\w+) (starts a new chain|is not chained|disables chaining|(?:is )?renamed|has another name)", clause
     )

@@ -34,7 +34,6 @@ def keyed_channel(given: dict[str, Any], expect: dict[str, Any]) -> None:
 
 
 def selector(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Check records whose channel does not depend on their content."""
     only_known_words("given", given, {"partitioner", "channels", "records"})
     for channels in _listed(given["channels"]):
         for first in range(min(channels, _DRAWS)):

@@ -35,7 +35,6 @@ def chained_vertex(
 def checkpoint_of_states(
     states: Mapping[JobVertexId, tuple[JobVertex, Sequence[TaskStateSnapshot | None]]],
 ) -> CompletedCheckpoint:
-    """Return a checkpoint with these states of each subtask of each vertex."""
     return CompletedCheckpoint(
         job_id=JobId("job"),
         checkpoint_id=1,
@@ -56,7 +55,6 @@ def checkpoint_of_states(
 
 
 def operator_state(operator: str, lists: Sequence[OperatorListState]) -> OperatorSubtaskState:
-    """Return the lists of one subtask of an operator."""
     return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=tuple(lists))
 
 

@@ -44,7 +44,6 @@ def _read(state: OperatorSubtaskState) -> list[Any]:
 
 
 def operator_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Check the lists of each new subtask."""
     only_known_words("given", given, {"old", "new_parallelism"})
     old = [_lists(subtask, named or {}) for subtask, named in enumerate(given["old"])]
     snapshots = [TaskStateSnapshot(operators=(operator_state(_OPERATOR, lists),)) if lists else None for lists in old]
@@ -97,7 +96,6 @@ def _assigned(
 
 
 def operator_rescale_property(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Check random lists."""
     only_known_words("given", given, {"draws", "old_parallelism", "new_parallelism", "states", "elements"})
     if given["elements"] != _ELEMENTS or not given["states"].endswith(" names"):
         raise UnknownWordError(f"elements {given['elements']!r} of {given['states']!r}")

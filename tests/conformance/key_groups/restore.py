@@ -59,13 +59,10 @@ def _without_checkpoint(*, error_if_none: bool) -> _Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restored:
-    """A checkpoint restored into a job."""
-
     checkpoint: CompletedCheckpoint
     assignment: StateAssignment
 
     def tasks(self) -> set[str]:
-        """Return the subtasks that received state, by the name of their vertex."""
         return {f"{vertex_id}_{subtask}" for vertex_id, subtask in self.assignment.states}
 
     def elements(self) -> dict[str, list[bytes]]:
@@ -119,7 +116,6 @@ def _by_tasks(given: Mapping[str, Any]) -> _Restored:
 
 
 def _of_each(names: Iterable[str], said: int | Mapping[str, int]) -> Mapping[str, int]:
-    """Return a number for each name; a single number applies to all names."""
     return dict.fromkeys(names, said) if isinstance(said, int) else said
 
 

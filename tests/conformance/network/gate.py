@@ -86,8 +86,6 @@ class Feed:
 
 
 class Gate:
-    """A gate that reads the elements of the case from its channels."""
-
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "channels", "notified_in_order"})
         channels = given["channels"]
@@ -179,7 +177,6 @@ def run_gate(case: Case) -> None:
 
 
 def error_word(gate: InputGate) -> str | None:
-    """Return the test cases' word for the failure of a gate."""
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 
@@ -242,7 +239,6 @@ class Union:
 
 
 def run_union_gate(case: Case) -> None:
-    """Run a case about the gates of one task."""
     union = Union(case["given"])
     for step in case["steps"]:
         union.do(step)

@@ -206,7 +206,6 @@ def _asks_for_producer_state() -> bool:
 
 
 def run_partition_request(case: Case) -> None:
-    """Run a case about a request for a partition."""
     requester = Requester(case["given"])
     for step in case["steps"]:
         requester.do(step)

@@ -22,8 +22,6 @@ LOCAL_STEP = {"do", "n", "in", "channel", "name", "wants", "returns_buffer_at_on
 
 
 class Waiting:
-    """A waiter for `wants` buffers of a pool."""
-
     def __init__(self, pool: LocalBufferPool[Waiting], wants: int, *, returns_buffer_at_once: bool = False) -> None:
         self.pool = pool
         self.notified = 0
@@ -60,8 +58,6 @@ def _take(pool: LocalBufferPool[Any], count: int) -> str:
 
 
 class Global:
-    """All pools of a TaskManager, in the order of their creation."""
-
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "buffers"})
         self.total = given["buffers"]
@@ -267,7 +263,6 @@ class Local:
 
 
 def run_global_pool(case: Case) -> None:
-    """Run a case about all pools of a TaskManager."""
     pools = Global(case["given"])
     for step in case["steps"]:
         pools.do(step)
@@ -284,7 +279,6 @@ def run_local_pool(case: Case) -> None:
 
 
 def run_task_network_memory(case: Case) -> None:
-    """Run a case about whether a task fits into the buffers of its TaskManager."""
     given, expect = case["given"], case["expect"]
     known = {"kind", "buffers", "result_partitions_subpartitions", "gates_remote_channels", "exclusive_per_channel"}
     only_known_words("given", given, known | {"floating_per_gate"})

@@ -49,8 +49,6 @@ STEP = {"do", "channel", "n", "seq", "backlog", "writable", "want"}
 
 
 class Receiver:
-    """Channels by their names in the case."""
-
     def __init__(self, case: Case) -> None:
         given = case["given"]
         only_known_words("given", given, {"kind", "floating", "channels", "not_requested", "raises_on_data"})

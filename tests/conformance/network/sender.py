@@ -33,8 +33,6 @@ _STEP = {"do", "reader", "n", "writable", "want"}
 
 
 class _Reader:
-    """A partition with one subpartition, and the reader of that subpartition."""
-
     def __init__(self, given: Case) -> None:
         only_known_words("reader", given, {"credit", "items", "view"})
         if given.get("view") not in (None, "released, with a failure cause"):
@@ -49,7 +47,6 @@ class _Reader:
             self._add(item, number)
 
     def notify(self) -> None:
-        """Let the reader request the partition, unless it has already done so."""
         if not self._is_here:
             self._is_here = True
             self._take(self.partition.request(0, self._credit, CONSUMER))
@@ -66,19 +63,16 @@ class _Reader:
         self._take(self.partition.cancel(0))
 
     def deliver(self) -> list[Message]:
-        """Return the messages that arrive now."""
         arrived, self.under_way = self.under_way, []
         self.received += arrived
         return arrived
 
     @property
     def credit(self) -> int:
-        """The unused credit of the reader."""
         return self.partition.subpartitions[0].credit + sum(map(_is_data, self._buffers()))
 
     @property
     def left(self) -> int:
-        """The number of items that the reader has not received."""
         return self.partition.subpartitions[0].queued + len(self._buffers())
 
     @property
@@ -105,8 +99,6 @@ class _Reader:
 
 
 class Sender:
-    """Readers by their names in the case."""
-
     def __init__(self, case: Case) -> None:
         given = case["given"]
         only_known_words("given", given, {"kind", "readers", "partition"})

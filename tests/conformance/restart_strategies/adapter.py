@@ -93,7 +93,6 @@ def run_case(case: Case) -> None:
 
 
 def configuration(given: Mapping[str, Any]) -> RestartStrategyConfiguration:
-    """Return the restart strategy of the case as a job's configuration."""
     match given["strategy"]:
         case "none":
             return NoRestartStrategyConfiguration()
@@ -179,8 +178,6 @@ def _run_classification(case: Case) -> None:
 
 
 class _SuppressRestartsError(Exception):
-    """An error that declares that a restart cannot repair it."""
-
     suppress_restarts = True
 
 

@@ -21,7 +21,6 @@ class StrategyCase:
         self._chance = Random(3)
 
     def run(self, case: Case) -> None:
-        """Run and check every step of the case."""
         if case["expect"] != {"all_steps_hold": True}:
             raise UnknownWordError(f"expect {case['expect']}")
         for step in case["steps"]:

@@ -15,8 +15,6 @@ from tests.conformance.slots.task_manager_case import TaskManagerCase
 
 
 class Subject(Protocol):
-    """A machine under test, and its environment."""
-
     def do(self, step: Mapping[str, Any]) -> None: ...
 
     def holds(self, word: str, wanted: Any) -> bool: ...

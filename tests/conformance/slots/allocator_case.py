@@ -133,7 +133,7 @@ class SharedSlotCase:
         self._may_retry = not job.failed
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """Do nothing, because such a case has no steps."""
+        """Such a case has no steps."""
         raise UnknownWordError(str(step))
 
     def holds(self, word: str, wanted: Any) -> bool:

@@ -21,14 +21,12 @@ _ALONE = "alone:"
 
 
 def check_slots_needed(case: Case) -> None:
-    """Check the number of slots of all vertices."""
     only_known_words("given", case["given"], {"kind", "vertices"})
     only_known_words("expect", case["expect"], {"slots"})
     assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]
 
 
 def check_parallelism(case: Case) -> None:
-    """Check the parallelism that fits into the number of slots."""
     only_known_words("given", case["given"], {"kind", "vertices", "slots"})
     only_known_words("expect", case["expect"], {"parallelism"})
     found = parallelism_for(_vertices(case["given"]["vertices"]), case["given"]["slots"])
@@ -47,7 +45,6 @@ def check_members(case: Case) -> None:
 
 
 def check_shared_slots(case: Case) -> None:
-    """Check which subtasks share a slot when all have requested one."""
     given = case["given"]
     only_known_words(
         "given",
@@ -70,7 +67,6 @@ def check_shared_slots(case: Case) -> None:
 
 
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
-    """Return flykka's slot requests for the edges of the case."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
     co_located = given.get("co_location", given.get("co_location_groups", ()))
     together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}

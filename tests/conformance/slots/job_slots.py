@@ -38,7 +38,6 @@ class JobSlots:
         self.timers: dict[str, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
-        """Return the effects of one event."""
         effects = self.allocator.handle(event, self.now)
         self.allocator.check()
         self.effects += effects
@@ -64,7 +63,6 @@ class JobSlots:
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
 
     def offer(self, task_manager: str, allocation: str, index: int, size: ResourceSpec | None = None) -> None:
-        """Offer a slot for an allocation."""
         name = TaskManagerId(task_manager)
         self._offering[name] = None
         offer = SlotOffer(
@@ -73,13 +71,11 @@ class JobSlots:
         self.tell(OfferSlots(task_manager_id=name, offers=(offer,)))
 
     def free_slots(self) -> tuple[AllocationId, ...]:
-        """The slots without a task."""
         return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def messages_of(self, kind: type[Any]) -> list[Any]:
-        """Return the messages of one class that the allocator has sent so far."""
         messages = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in messages if isinstance(message, kind)]

@@ -27,8 +27,6 @@ from tests.conformance.slots.words import profile
 
 
 class PoolCase:
-    """The pool that fulfils the slot requests of a job."""
-
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
         only_known_words("given", given, {"kind", "resource_manager", "idle_timeout_ms", "release_at_task_manager"})

@@ -34,10 +34,7 @@ _LATER_SESSION = LeaderSessionId("later-job-master-session")
 
 
 class _Seen(TaskManager):
-    """A TaskManager whose slots the case can inspect."""
-
     def state_of(self, allocation: str) -> TaskSlotState | None:
-        """Return the state of the slot of an allocation."""
         slots = {status.allocation_id: status.slot_id for status in self._table.report().slots}
         slot = slots.get(AllocationId(allocation))
         return None if slot is None else self._table.slot_states[slot]
@@ -143,7 +140,6 @@ class TaskManagerCase:
     # The environment
 
     def _listen(self) -> None:
-        """Record the messages to the ResourceManager and to the JobMaster."""
         job_master, resource_manager = self._cluster.job_master, self._resource_manager
         self._registrations += resource_manager.received(RegisterTaskManager)
         self._at_job_manager += job_master.received(RegisterTaskManager)
@@ -166,7 +162,6 @@ class TaskManagerCase:
         return actor
 
     def _reported(self) -> dict[int, str | None]:
-        """Return the slots that the TaskManager reports to the ResourceManager."""
         self._resource_manager.received(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
         self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
@@ -233,7 +228,6 @@ class TaskManagerCase:
             self._cluster.send(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
 
     def _accept_all(self) -> None:
-        """Accept all offers; a reply may be followed by another offer."""
         answered = -1
         while answered != len(self._heard_offers()):
             answered = len(self._offers)

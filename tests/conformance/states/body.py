@@ -30,8 +30,6 @@ _CANCEL_TASK = "CancelTaskException"
 
 
 class Body:
-    """The behaviour of the user's code."""
-
     def __init__(self, words: str) -> None:
         first, then, last = words.partition(", then ")
         self._is_stubborn = _STUBBORN.search(words) is not None
@@ -43,11 +41,9 @@ class Body:
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
-        """Return the events of the body when it is entered."""
         return [] if self._blocks else [self.released(descriptor)]
 
     def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
-        """Return the event of the body when it no longer blocks."""
         if self._outcome == "returns":
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)

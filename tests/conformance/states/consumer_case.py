@@ -31,10 +31,8 @@ class ConsumerCase:
         self.after: dict[str, ExecutionState] = {}
         self.retries = 0
         self.state: ExecutionState | None = None
-        """The state of the last consumer."""
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
-        """Reply with a state of the producer, as the JobMaster does."""
         answer = self._answer(state=state)
         match reset_task_to:
             case "RUNNING":

@@ -18,7 +18,6 @@ def source_descriptor(cancellation: TaskCancellationSettings) -> TaskDeploymentD
 
 
 def consumer_descriptor() -> TaskDeploymentDescriptor:
-    """Return an operator downstream of one producer."""
     of_source = descriptor("job_v_0_0")
     (operator,) = of_source.vertex.operators
     channel = InputChannelDescriptor(partition_id=PARTITION, subpartition=0, task_manager=Ref("/user/tm-1", 1))

@@ -35,7 +35,7 @@ _STEP = {"do", "want", "slot"}
 
 
 class ExecutionCase:
-    """An attempt under test, with its effects in the last step and before."""
+    """An attempt under test, with the effects of the last step and of the earlier steps."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
@@ -137,7 +137,6 @@ class ExecutionCase:
         return self._execution.update(update, self._now)
 
     def see(self, word: str) -> Any:
-        """Return the observed value for this word."""
         execution = self._execution
         leaves = [effect for effect in self._effects if isinstance(effect, LeaveSlot)]
         match word:
@@ -196,7 +195,6 @@ class _Slot:
 
 
 def _refusal(words: str | None) -> str | None:
-    """Return the reason why the TaskManager refuses the task."""
     if words in (None, "succeeds"):
         return None
     assert words is not None

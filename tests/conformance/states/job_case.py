@@ -66,8 +66,6 @@ _Place = tuple[str, int]
 
 
 class JobCase:
-    """An ExecutionGraph under test, and its environment."""
-
     def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
         """Since Flink 1.11 regions are deployed one by one, and slot requests wait. Before, a request without a slot
         was refused.
@@ -260,7 +258,6 @@ class JobCase:
         return sum(isinstance(message, CancelTask) for message in messages)
 
     def see(self, word: str) -> Any:
-        """Return the observed value for this word."""
         version, rpcs = self._before
         match word:
             case "job":

@@ -78,8 +78,6 @@ _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionStat
 
 
 class TaskCase:
-    """One task, its bridge and its JobMaster."""
-
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
         if given.get("cancelling raises") not in (None, "out of memory"):
@@ -179,7 +177,6 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def _released(self) -> TaskEvent:
-        """Let the body continue, or end if it was interrupted before."""
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:

@@ -21,14 +21,10 @@ from tests.spark_bridge.functions.state_table import StateTable
 
 @dataclass(frozen=True)
 class Late:
-    """The tag of the side output of late rows."""
-
     id: str = "late"
 
 
 class Sums(ProcessWindowFunction):
-    """Returns the only row of a window, and the window."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         (row,) = elements
         yield {"result": [key, row["value"], context.window().max_timestamp(), list(context.window())]}

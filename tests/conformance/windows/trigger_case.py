@@ -19,8 +19,6 @@ TIMERS = "window_event_timers"
 
 
 class TriggerOperator(KeyedProcessFunction):
-    """Applies the trigger command of each row."""
-
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger
 

@@ -32,8 +32,6 @@ from tests.conformance.case_files import UnknownWordError
 
 @dataclass(frozen=True)
 class Clock:
-    """A processing-time clock for an assigner."""
-
     now_ms: int
 
     def get_current_processing_time(self) -> int:
@@ -70,7 +68,6 @@ def _gap_of_the_note(row: Row) -> int:
 
 
 def trigger_of_case(given: dict[str, Any]) -> Trigger:
-    """Return the trigger of a case."""
     made = _plain_trigger(given)
     return PurgingTrigger.of(made) if given.get("purging") else made
 
@@ -92,8 +89,6 @@ def _plain_trigger(given: dict[str, Any]) -> Trigger:
 
 
 class _Always(Trigger):
-    """Always returns the same result."""
-
     def __init__(self, answer: TriggerResult) -> None:
         self._answer = answer
 

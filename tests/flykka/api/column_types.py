@@ -101,18 +101,14 @@ def same_table(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
 
 
 def state_descriptor(stream: DataStream) -> object:
-    """Return state of the column's type, declared by a descriptor."""
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
 
 def file_sink_use(kind: FileFormat) -> Use:
-    """Return the use that writes files."""
     return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v").flow.type.prototype),))
 
 
 def file_source_use(kind: FileFormat) -> Use:
-    """Return the use that reads files with declared columns."""
-
     def prototype(rows: DataStream) -> object:
         source: FileSource = getattr(FileSource, kind)("/in", schema=output_schema(rows))
         return source.prototype(rows.flow.type.prototype.sparkSession)
@@ -121,18 +117,16 @@ def file_source_use(kind: FileFormat) -> Use:
 
 
 def file_round_trip(kind: FileFormat) -> Use:
-    """Return the use that writes files and reads them again."""
     return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
 
 def preview_use(stream: DataStream) -> None:
-    """Preview a stream whose source has no rows."""
     with suppress(SourceError):
         stream.preview()
 
 
 def postgres_sink_use(stream: DataStream) -> None:
-    """Write rows into a table that is created for these rows."""
+    """Check that PostgreSQL has a column type for `v`, as a sink does that creates its table."""
     kind = stream.schema["v"].dataType
     if column_type_for(kind) is None:
         raise PrototypeError(f"there is no type for 'v' of type {kind.simpleString()}")

@@ -25,7 +25,6 @@ WATERMARKS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column
 
 @pytest.fixture
 def bids(tmp_path: Path) -> FileSource:
-    """An empty folder as a source."""
     (tmp_path / "bids").mkdir()
     return FileSource.parquet(str(tmp_path / "bids"), schema=BIDS).monitor_continuously("1s")
 
@@ -100,8 +99,6 @@ def test_the_idle_timeout_of_a_source_is_in_the_job_graph(
 
 
 class Counter(MasterTriggerRestoreHook):
-    """A hook without state."""
-
     def __init__(self, identifier: str) -> None:
         self._identifier = identifier
 

@@ -35,13 +35,11 @@ def cluster_settings(launch: Launch) -> ClusterSettings:
 
 
 def app_settings() -> JobSettings:
-    """Return the settings that an app has made on its environment."""
     env = without_spark().set_parallelism(2).enable_checkpointing("1s", timeout="1min")
     return env.set_checkpoint_dir("/of/the/app").job_settings
 
 
 def overridden(launch: Launch, number: int = 1) -> list[JobSettings]:
-    """Return the settings of this many jobs of one environment, after the overrides of the launch."""
     options = launch.environment_options()
     return [launch.overridden(app_settings(), options.overrides) for _ in range(number)]
 

@@ -56,7 +56,6 @@ def stream_of_columns(queries: Queries) -> DataStream:
 
 
 def refusal(attempt: Callable[[], object]) -> str | None:
-    """Return the error text of an attempt; None if it succeeds."""
     try:
         attempt()
     except REFUSALS as refused:

@@ -60,7 +60,6 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, text: str | None) -> None:
-        """Read until this text appears, or to the end."""
         while text is None or text not in self.shown:
             ready, _, _ = select.select([self._ours], [], [], SECONDS)
             assert ready, f"nothing new was shown for {SECONDS} s: {self.shown}"

@@ -15,7 +15,6 @@ from tests.flykka.cluster.high_availability.processes import Driver
 
 
 def store_of_killed_application(folder: Path) -> str:
-    """Return the store of an application that ran a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
         assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"

@@ -15,14 +15,12 @@ from tests.layout.sources import ROOT
 
 @pytest.fixture
 def app(tmp_path: Path) -> str:
-    """An app that prints its arguments and runs no job."""
     path = tmp_path / "app.py"
     path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(0)\n")
     return str(path)
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the last line on stderr for an invalid command line."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2

@@ -59,7 +59,6 @@ with StreamExecutionEnvironment.get_execution_environment() as env:
 
 @pytest.fixture
 def numbers_folder(spark: SparkSession, tmp_path: Path) -> Path:
-    """A folder with a few numbers."""
     spark.range(10).coalesce(1).write.parquet(str(tmp_path / "in"))
     return tmp_path
 

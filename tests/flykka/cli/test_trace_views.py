@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A trace with two checkpoints and a heartbeat between them."""
     recording = Recording(tmp_path / "run.trace")
     record_checkpoint(recording, 1)
     recording.turn(TASK_MANAGER, HeartbeatDue(), timer=True)

@@ -144,7 +144,6 @@ class ClientCluster(ClusterBuilder):
         return client
 
     def replace_job_manager(self) -> None:
-        """Stop the JobManager and start another one in its place."""
         self.kill("job-manager")
         self._start_scripted()
         self.system.advance(1_000)

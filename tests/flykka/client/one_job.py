@@ -139,7 +139,6 @@ def metrics(
     subtask: int = 0,
     number: int = 0,
 ) -> MetricsReported:
-    """Return metrics of a subtask of the windows."""
     return MetricsReported(
         job_id=JOB,
         attempt=attempt_id(JOB, WINDOWS, subtask, number),

@@ -23,8 +23,6 @@ BOOM = SerializedThrowable(type_name="OSError", message="the disk is full")
 
 
 class Application:
-    """A driver, and the jobs that it identifies."""
-
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.jobs = ApplicationJobs(driver.services, JobManagerGateway(driver.system, driver.job_manager))
@@ -47,7 +45,6 @@ class Application:
         self.driver.services.store(leader.leader_session_id).put_result(end)
 
     def point_to(self, job_id: JobId, pointer: CheckpointPointer) -> None:
-        """Register a completed checkpoint of a job."""
         leader = self.driver.services.leader()
         assert leader is not None
         pointers = self.driver.services.store(leader.leader_session_id).checkpoints(job_id)

@@ -185,7 +185,6 @@ def test_a_missing_latest_checkpoint_is_an_error_with_directory_and_damage(tmp_p
 
 
 def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
-    """Return a checkpoint of a job that ran with the graph `former`."""
     storage = CheckpointStorage(str(folder))
     storage.write_job_graph(former)
     return storage.read_metadata(storage.write_metadata(job_checkpoint(former.job_id, 3, 0, *states)))

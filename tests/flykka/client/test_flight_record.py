@@ -157,12 +157,10 @@ def test_an_unwritable_record_does_not_hide_the_failure(
 
 
 def scripted_job_manager(*answers: Message) -> Props:
-    """Return a JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """Return a client of a job that has received these replies."""
     system = system or SeededSystem(3)
     client = JobClient(
         system,

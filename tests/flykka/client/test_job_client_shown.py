@@ -117,8 +117,6 @@ def test_a_job_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) 
 
 
 class SilentJobManager(Actor):
-    """Accepts the job, and sends no further messages."""
-
     def handle_message(self, message: Message) -> None:
         if isinstance(message, SubmitJob):
             message.client.tell(JobSubmitSuccess(job_id=JOB))

@@ -59,7 +59,6 @@ class ScriptedServer:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ScriptedServer]]:
-    """Starts a server with these responses."""
     made: list[ScriptedServer] = []
 
     def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> ScriptedServer:

@@ -35,7 +35,6 @@ REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=
 
 
 def cluster_with_savepoints(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
-    """Return a cluster whose job has this default directory for savepoints."""
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
     return ClientCluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
 

@@ -74,7 +74,6 @@ def compatibility_with(
 
 
 def replace_operator(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
-    """Return the graph with one operator replaced."""
     return replace(
         job_graph,
         vertices=tuple(
@@ -183,7 +182,6 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
 
 
 def compatibility_of(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
-    """Return the compatibility of state of one schema with an operator of another schema."""
     before = replace_operator(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = replace_operator(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
     return compatibility_with(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)

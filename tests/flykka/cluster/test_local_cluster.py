@@ -46,8 +46,6 @@ class SilentDataPlane(ScriptedDataPlane):
 
 
 class ClusterFixture:
-    """A cluster with its system, data plane and store."""
-
     def __init__(self, settings: ClusterSettings) -> None:
         self.system: SeededSystem = SeededSystem(3)
         self.data_plane = SilentDataPlane()

@@ -45,7 +45,6 @@ def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> l
 
 
 def column_titles(line: str) -> str:
-    """Return the titles of columns, separated by single spaces."""
     return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 

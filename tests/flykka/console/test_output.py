@@ -30,7 +30,6 @@ raise SystemExit(7)
 
 
 def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
-    """Start a program that prints many lines after it has read a line."""
     words = [sys.executable, *options, "-c", TALKATIVE, argument]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
 

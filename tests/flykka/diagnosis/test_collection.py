@@ -22,14 +22,10 @@ JOB = JobId("job")
 
 
 class HangingSnapshots(SlowEngine):
-    """Never completes a snapshot."""
-
     takes_ms = MappingProxyType({**SlowEngine.takes_ms, "write_snapshot": None})
 
 
 class HangingNames(SlowNames):
-    """A data plane whose sinks never complete a snapshot."""
-
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
         kind = HangingSnapshots if descriptor.inputs else SlowEngine
         return kind(descriptor, self.sink, self.batches)

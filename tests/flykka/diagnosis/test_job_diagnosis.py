@@ -1,4 +1,4 @@
-"""Every kind of wait has its sentence: a table of replies and of the conclusions from them."""
+"""Every type of wait is described by a sentence: a table of the actors' replies and of the conclusions from them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """Return the turn in which the tenth stage finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 

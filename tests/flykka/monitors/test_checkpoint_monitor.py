@@ -330,7 +330,6 @@ def test_pending_checkpoints_end_with_their_coordinator() -> None:
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
-    """Return the turn in which a coordinator of the job starts with the checkpoints in the store."""
     return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
 
 

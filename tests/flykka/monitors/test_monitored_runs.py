@@ -23,7 +23,6 @@ pytestmark = pytest.mark.slow
 
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
-    """Run a job with a kill, write its trace to `run.trace`, and return the violations of the live run."""
     recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
         stage = WholeCluster(system, folder)

@@ -102,7 +102,6 @@ def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
 
 
 def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
-    """Return turns in which a task starts with a restored watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
     deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))

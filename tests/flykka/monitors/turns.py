@@ -52,12 +52,10 @@ def batch_ref(name: str) -> BatchRef:
 
 
 def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    """Return the task's partition request with its recipient."""
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
 def receive_turn(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    """Return a turn in which the task receives a buffer and sends commands to its bridge."""
     message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 

@@ -40,8 +40,6 @@ class CellError(AssertionError):
 
 @dataclass(slots=True)
 class Cell:
-    """One run of a cell: its printed text, displays and error."""
-
     message_id: str
     printed: str = ""
     shown: list[dict[str, str]] = field(default_factory=list)
@@ -53,14 +51,11 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The plain text of the last display."""
         return self.shown[-1]["text/plain"]
 
 
 @dataclass(slots=True)
 class Update:
-    """An update of a display, and the time of the update."""
-
     at: float
     data: dict[str, str]
 
@@ -97,7 +92,6 @@ class Kernel:
         return cell
 
     def start(self, code: str, *, cell_id: str | None = None) -> Cell:
-        """Send a cell without waiting for it."""
         # By default a kernel drops requests that arrive just after an error.
         content = {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False}
         request = self._client.session.msg(
@@ -128,15 +122,12 @@ class Kernel:
         self._hear(self._client.get_iopub_msg(timeout=patience))
 
     def interrupt(self) -> None:
-        """Interrupt the kernel, as the stop button does."""
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """Kill the kernel, as `kill -9` does."""
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Restart the kernel, as the restart button does: ask it to end, and start a new kernel."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

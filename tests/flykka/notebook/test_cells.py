@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """IPython's events: callbacks by event name."""
-
     def __init__(self) -> None:
         self._callbacks: dict[str, Callable[[object], None]] = {}
 
@@ -33,7 +31,7 @@ class Events:
 
 
 class Notebook:
-    """Cells that share an environment with only a program."""
+    """An environment that has only a program, and the cells that share it."""
 
     def __init__(self) -> None:
         self._events = Events()

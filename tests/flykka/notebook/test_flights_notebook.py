@@ -13,13 +13,11 @@ from tests.flykka.notebook.flights import NOTEBOOK, execute_notebook, without_no
 
 
 def text_of(notebook: NotebookNode, containing: str) -> str:
-    """Return the plain text that the cell with this code displayed last."""
     (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and containing in cell.source)
     return str(cell.outputs[-1].data["text/plain"])
 
 
 def check(notebook: NotebookNode) -> None:
-    """Check the outputs that the text of the notebook promises."""
     job = text_of(notebook, "execute_async").splitlines()
     found = ast.literal_eval(text_of(notebook, "exceptAll"))
     assert job[0].startswith("job 'flight delays' FINISHED")

@@ -13,8 +13,6 @@ from tests.bad_input.recorded import record_echo
 
 
 class Frames(HTMLParser):
-    """Collects the attributes of all frames."""
-
     def __init__(self, html: str) -> None:
         super().__init__()
         self.found: list[dict[str, str | None]] = []

@@ -25,10 +25,7 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel that the other tests also use, with their variables removed.
-
-    Those tests have closed their environments.
-    """
+    """The kernel of the other tests, with their variables removed. Those tests have closed their environments."""
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")

@@ -85,8 +85,6 @@ def test_message_contents_never_become_markup(tmp_path: Path, bundle: Callable[[
 
 
 class Shell:
-    """The part of IPython's shell that displays objects."""
-
     def __init__(self) -> None:
         self.display_formatter = DisplayFormatter()
         self.magics: dict[str, object] = {}

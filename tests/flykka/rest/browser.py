@@ -83,12 +83,10 @@ class Page:
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=_CODES[key])
 
     def picture(self, file: Path, *, whole: bool = False) -> None:
-        """Write the visible part, or the whole page, as a PNG."""
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command of the protocol, and return its result."""
         self._number += 1
         command: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:

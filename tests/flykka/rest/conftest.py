@@ -69,7 +69,6 @@ def servers_that_end_at_once() -> Iterator[None]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a cluster, a job on it and a server with these settings."""
     made: list[tuple[LocalCluster, Served, RunningJobFile]] = []
 
     def begin(
@@ -104,5 +103,4 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture
 def served(serve: Serve) -> Served:
-    """A server with the default settings."""
     return serve()

@@ -7,5 +7,4 @@ from flykka.api.observation import Observation
 
 
 def empty_observation() -> Observation:
-    """Return an observation whose program has made no settings."""
     return Observation(EnvironmentOptions())

@@ -44,12 +44,10 @@ class Receiver:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def values(self) -> dict[str, Metric]:
-        """The metrics of the last request, by name."""
         last = self.metrics[-1]
         return {metric.name: metric for each in last.resource_metrics[0].scope_metrics for metric in each.metrics}
 
     def spans(self) -> list[Span]:
-        """All spans received so far."""
         return [
             span
             for request in self.traces

@@ -24,8 +24,6 @@ NOBODY = JobId("f" * 32)
 
 
 class NoArrivingSplits:
-    """A source whose splits never arrive."""
-
     interval_ms: int | None = 600_000
     changed: Callable[[], bool] | None = None
 
@@ -39,8 +37,6 @@ class NoArrivingSplits:
 
 
 class Endless(NoData):
-    """Tasks that run until they are cancelled."""
-
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoArrivingSplits:
         return NoArrivingSplits(operator.operator_id)
 

@@ -25,7 +25,6 @@ WHY = ["why", "--timeout", "500ms"]
 
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
-    """Run a command, and return the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
     output = capsys.readouterr()
     return code, output.out, output.err

@@ -27,8 +27,6 @@ HEAD = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop with a virtual clock, advanced by the test."""
-
     def __init__(self) -> None:
         self.now = 0.0
         super().__init__()
@@ -46,8 +44,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Wire(asyncio.Transport):
-    """The server's end of a connection from this peer."""
-
     def __init__(self, peer: str = "10.0.0.1") -> None:
         super().__init__()
         self._peer = peer

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 @pytest.fixture
 def flink(tmp_path: Path) -> list[str]:
-    """Return the beginning of a Flink command line."""
     package = find_spec("pyflink")
     if package is None or not package.submodule_search_locations:
         pytest.skip("Apache Flink is not installed: pip install 'flykka[flink-ui]'")

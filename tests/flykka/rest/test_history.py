@@ -37,13 +37,11 @@ REFUSAL = "have ended: commands to them are refused"
 
 @pytest.fixture
 def archive_folder(tmp_path: Path) -> Path:
-    """A folder with the archive of a job."""
     archive_job(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
     return tmp_path / "c"
 
 
 def archive_job(folder: Path, job_id: str, *, ended_ms: int) -> None:
-    """Write the archive of a job that ended at this time."""
     ended = ended_job(job_id)
     ended = replace(ended, overview=replace(ended.overview, ended_ms=ended_ms))
     CheckpointStorage(str(folder)).write_archive(ended)
@@ -54,7 +52,6 @@ Serve = Callable[[Path], httpx.Client]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serves the history of a folder."""
     made: list[tuple[RestServer, httpx.Client]] = []
 
     def begin(folder: Path) -> httpx.Client:

@@ -343,7 +343,6 @@ def _checkpoints() -> CheckpointStatsSnapshot:
 
 
 def _is_constant(name: str) -> bool:
-    """Return True if the value of the metric does not change with time."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
 
 

@@ -230,7 +230,6 @@ def test_malformed_requests_are_answered_or_disconnected_without_side_effects(se
 
 
 def _malformed(chance: random.Random) -> bytes:
-    """Return a request that is malformed at some position."""
     method = chance.choice(["GET", "POST", "PATCH", "BREW", "", "G\0T", "DELETE"])
     part = chance.choice([JOB, "%00", "..%2f..", "\xff", "a" * 3_000, "{jobid}", "-1", "1e9", "'--", "%zz"])
     path = chance.choice(["/jobs/", "/v1/jobs/", "/taskmanagers/", "//", "", "/jobs/" + JOB + "/vertices/"]) + part

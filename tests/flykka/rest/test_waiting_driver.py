@@ -45,7 +45,6 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
 
 
 def first_answer(address: str, status: int) -> httpx.Response:
-    """Return the first response with this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
         assert time.monotonic() < deadline, answer.text

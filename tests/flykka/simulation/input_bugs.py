@@ -29,7 +29,6 @@ def a_barrier_does_not_block_its_channel(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_watermark_is_the_maximum_of_the_inputs(patch: pytest.MonkeyPatch) -> None:
-    """The watermark of a task is the maximum over its inputs, not the minimum."""
     patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
     patch.setattr(WatermarkValve, "check", lambda _: None)
 
@@ -40,12 +39,10 @@ def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_aligned_source_ignores_its_limit(patch: pytest.MonkeyPatch) -> None:
-    """A reader ignores its alignment limit."""
     patch.setattr(AlignedReading, "is_too_far_ahead", False)
 
 
 def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> None:
-    """An alignment ends while one barrier is missing."""
     complete = BarrierAligner._complete
 
     def hasty(self: BarrierAligner, alignment: Any) -> list[BarrierAction]:
@@ -78,7 +75,6 @@ def a_join_drops_rows_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_restored_join_lacks_its_right_side(patch: pytest.MonkeyPatch) -> None:
-    """The state of the right side is not restored."""
     restore = KeyedStore.restore
 
     def without_right(self: KeyedStore[Any], parts: Sequence[StatePart]) -> None:
@@ -88,5 +84,4 @@ def a_restored_join_lacks_its_right_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def unmatched_rows_are_emitted_repeatedly(patch: pytest.MonkeyPatch) -> None:
-    """Unmatched rows are emitted again with each watermark."""
     patch.setattr(IntervalSegments, "_open_from", lambda _self, _segment: None)

@@ -70,7 +70,6 @@ class PlantedBug:
         return self.plant.__name__
 
     def scenarios(self, count: int) -> Iterator[Scenario]:
-        """Generate this many scenarios that may expose the bug."""
         return (draw_scenario(seed, self.settings) for seed in range(self.begin, self.begin + count))
 
 
@@ -121,8 +120,6 @@ def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def state_of_an_aborted_checkpoint_is_not_deleted(patch: pytest.MonkeyPatch) -> None:
-    """The files of an aborted checkpoint are not deleted."""
-
     def keep(_self: CheckpointCoordinatorMachine, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
         return iter(())
 
@@ -177,13 +174,10 @@ def shared_state_is_deleted_with_its_first_checkpoint(patch: pytest.MonkeyPatch)
 
 
 def ended_sessions_are_accepted(patch: pytest.MonkeyPatch) -> None:
-    """Messages under an ended session are handled like all others."""
     patch.setattr(LeaderSessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 
 def a_job_master_ignores_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
-    """The coordinator dies, and its JobMaster continues without it."""
-
     def go_on(_self: JobMaster, _child: Ref) -> None: ...
 
     patch.setattr(JobMaster, "_end_with", go_on)
@@ -229,7 +223,6 @@ def a_finished_attempt_releases_its_sent_batches(patch: pytest.MonkeyPatch) -> N
 
 
 def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
-    """Pending commits are reported as committed."""
     begin = Bridge._begin
 
     def hasty(self: Bridge, command: Command) -> None:

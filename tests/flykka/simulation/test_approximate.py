@@ -22,7 +22,6 @@ LOSES = 84
 
 
 def first_scenario(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
-    """Return the first job of a seed."""
     scenario = draw_scenario(seed, settings)
     return replace(scenario, jobs=scenario.jobs[:1])
 
@@ -62,7 +61,7 @@ def test_no_rows_are_lost_without_a_failure(seed: int) -> None:
 
 def test_rows_sent_to_a_second_reader_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Send queued rows to the next reader as if the previous reader had not released them, and keep counting."""
+        """Send queued rows to the next reader as if the previous reader had not received them."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 

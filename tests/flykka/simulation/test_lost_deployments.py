@@ -27,13 +27,14 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2,
 
 
 def loss(arrival: Arrival) -> Fault:
-    """Return the loss of the first message of this class, which is not sent before slots are offered."""
+    """Return the fault that loses the first message of this class. The fault is injected before slots are offered, when
+    no such message has been sent yet.
+    """
     seed = next(seed for seed in range(1_000) if Random(seed).choice(list(LOST)) == arrival)
     return Fault(kind=FaultKind.LOSS, before=OfferSlots, seed=seed)
 
 
 def scenario(seed: int, *faults: Fault) -> Scenario:
-    """Return one job with unlimited restarts and only these faults."""
     drawn = draw_scenario(seed, WITHOUT_FAULTS)
     job = replace(drawn.jobs[0], faults=faults)
     return replace(drawn, jobs=(job,), restart_strategy=FixedDelayRestartStrategyConfiguration())

@@ -45,8 +45,6 @@ class RecordingActor(Actor):
 
 
 class Pair:
-    """Two actors, and the messages that each has received."""
-
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
         self.received: dict[str, list[str]] = {"here": [], "there": []}

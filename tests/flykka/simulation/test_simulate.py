@@ -1,4 +1,4 @@
-"""A whole cluster over countable rows: for every seed, no row is lost or counted twice."""
+"""A whole cluster that counts rows: for every seed, no row is lost or counted twice."""
 
 from __future__ import annotations
 

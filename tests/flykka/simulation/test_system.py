@@ -26,8 +26,6 @@ class Tick(Message):
 
 
 class Listener(Actor):
-    """Records the messages that it receives, with their times."""
-
     def __init__(self, heard: list[tuple[int, str]]) -> None:
         self._heard = heard
 

@@ -29,13 +29,11 @@ WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 
 def a_seed_at_least_once() -> int:
-    """Return a seed whose job guarantees only at-least-once delivery."""
     modes = ((seed, draw_scenario(seed, WITHOUT_FAULTS).jobs[0].checkpointing.mode) for seed in count())
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 
 
 def first_violations(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
-    """Return the violations of the first of these seeds that has any."""
     for seed in seeds:
         if violations := simulate(seed, settings).violations:
             return [str(violation) for violation in violations]

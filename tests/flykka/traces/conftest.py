@@ -11,5 +11,4 @@ from tests.flykka.traces.recording import Recording
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    """A recording that has just begun."""
     return Recording(tmp_path / "run.trace")

@@ -30,8 +30,6 @@ TASK_MANAGER = Ref("/user/task-manager-1", 1)
 
 
 class TimerEnvelope(Envelope):
-    """The envelope of a timer's message."""
-
     kind = "timer"
 
 
@@ -56,26 +54,22 @@ class Recording:
         failure: SerializedThrowable | None = None,
         timer: bool = False,
     ) -> int:
-        """Record the next turn and return its number."""
         number = self._next(after_ms)
         envelope = (TimerEnvelope if timer else Envelope)(message, sender, cause)
         self._recorder.turn(number, self.now_ms, recipient, envelope, list(effects), failure)
         return number
 
     def killed(self, ref: Ref) -> int:
-        """Record that an actor is killed, and return the record's number."""
         number = self._next(100)
         self._recorder.killed(number, self.now_ms, ref)
         return number
 
     def dead_letter(self, recipient: Ref, message: Message, reason: str) -> int:
-        """Record a dead letter, and return the record's number."""
         number = self._next(100)
         self._recorder.dead_letter(number, self.now_ms, message, None, recipient, reason)
         return number
 
     def closed(self) -> Trace:
-        """Return the complete trace for reading."""
         self._recorder.close()
         return Trace.open(self.path)
 

@@ -116,7 +116,6 @@ def test_an_attempt_is_identified_by_any_unique_part_of_its_id(recording: Record
 
 
 def record_notifications(recording: Recording, *said: Message) -> None:
-    """Record a turn in which the JobMaster notifies two listeners."""
     effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
     recording.turn(
         job_master(),

@@ -36,8 +36,6 @@ RUNNING = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
 
 class Notebook:
-    """A job and its display, and the pictures that reach the frontend."""
-
     def __init__(self) -> None:
         self.pictures: queue.Queue[tuple[Bundle, str, bool, float]] = queue.Queue()
         self.outcome: Future[Any] = Future()
@@ -63,7 +61,6 @@ class Notebook:
         return bundle["text/plain"], display_id, update
 
     def rest(self) -> list[tuple[Bundle, str, bool, float]]:
-        """Return the remaining pictures after all are drawn."""
         self.display.shown_last.get(timeout=PATIENCE)
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 

@@ -56,8 +56,6 @@ class Tree(Message):
 
 @message("codec_test.wrapped")
 class Wrapped(Message):
-    """test -> test: any message at all."""
-
     message: Message
 
 
@@ -257,8 +255,6 @@ class Ambiguous(Value):
 
 @value("codec_test.homeless")
 class Homeless(Value):
-    """A class whose annotation cannot be resolved."""
-
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
 
@@ -279,8 +275,6 @@ def test_a_field_that_cannot_be_encoded_is_reported_with_its_class(undeclarable:
 
 @value("codec_test.positive")
 class Positive(Value):
-    """Validates its field when it is created."""
-
     number: int
 
     def __post_init__(self) -> None:

@@ -13,8 +13,6 @@ from flykka.messages.wire.tags import class_of, registered
 
 @message("message_test.greet")
 class Greet(Message):
-    """test -> test: a greeting."""
-
     name: str
     times: int = 1
 

@@ -16,8 +16,6 @@ from tests.runtime.scripted_actors import Say, says
 
 
 class Chameleon(Actor):
-    """Switches to the behaviour that a word names, and logs all other words."""
-
     def __init__(self, log: list[str]) -> None:
         self.log = log
 

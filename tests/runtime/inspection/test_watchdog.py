@@ -18,8 +18,6 @@ from tests.runtime.scripted_actors import says, scripted_actor
 
 
 class Gate:
-    """Blocks every caller until the test opens it."""
-
     def __init__(self) -> None:
         self.reached = threading.Event()
         self._open = threading.Event()

@@ -37,7 +37,6 @@ def decide(error: BaseException) -> Directive:
 
 
 def cannot_decide(error: BaseException) -> Directive:
-    """Fails, as a decider with a bug does."""
     raise LookupError("no directive for this") from error
 
 
@@ -62,7 +61,6 @@ def perhaps_fail(records: LawRecords) -> None:
 
 
 def spawn(records: LawRecords, spawner: ActorSystem | ActorContext) -> None:
-    """Spawn a new actor, at top level or as a child of another one."""
     pinned = records.dice.random() < 0.2
     props = Props(Creature, records, records.dice.choice(STRATEGIES), pinned)
     ref = spawner.spawn(props.with_dispatcher("pinned" if pinned else "default"), f"c{records.token()}")
@@ -84,8 +82,6 @@ class Resource:
 
 
 class Creature(Actor):
-    """Performs random actions."""
-
     def __init__(self, records: LawRecords, strategy: SupervisorStrategy, pinned: bool) -> None:
         perhaps_fail(records)
         self.records = records

@@ -26,8 +26,6 @@ from tests.runtime.model.messages import Answer, Do, Question
 
 
 class Lived(Protocol):
-    """The attributes of an actor's instance that the laws check."""
-
     last_hooks: int
 
     @property
@@ -86,7 +84,6 @@ class LawRecords:
 
     @property
     def living(self) -> int:
-        """The number of living actors."""
         return len(self._living)
 
     def token(self) -> int:
@@ -115,7 +112,6 @@ class LawRecords:
             self.depth -= 1
 
     def ask_and_wait(self, ref: ActorRef) -> None:
-        """Ask `ref` from outside, and wait for the outcome."""
         question = self._declared(Question, ref, None, 0)
         with suppress(KernelError):
             self._check_answer(question.token, ref.ask(question, timeout=0.1))
@@ -158,7 +154,6 @@ class LawRecords:
         self.happened.append(f"{creature.me} begins")
 
     def last_hook(self, creature: Lived) -> None:
-        """Record that `post_stop` runs."""
         creature.last_hooks += 1
         if creature.last_hooks > 1:
             self.breaks("an instance has one last hook", creature.me)
@@ -191,7 +186,6 @@ class LawRecords:
         return [each for each in watched if each in self.ended] or watched
 
     def news(self, watcher: Ref, watched: Ref) -> None:
-        """Record a `Terminated`."""
         if (watcher, watched) not in self._watching:
             self.breaks("Terminated comes once a watch, and not behind an unwatch", f"{watcher} of {watched}")
         if self.exact and watched not in self.ended and watched in self.refs:
@@ -230,7 +224,6 @@ class LawRecords:
     # Laws at rest and after termination
 
     def check_at_rest(self, system: ActorSystem) -> None:
-        """Check the laws while nothing runs."""
         pending = sum(not reply.done() for reply in self.asks.values())
         if len(system._promises) != pending:
             self.breaks("no ask is kept that has ended", f"{len(system._promises)} of {pending}")
@@ -247,7 +240,6 @@ class LawRecords:
                 self.breaks("a watcher that lives hears of the end", f"{watcher} of {watched}")
 
     def check_ended(self, system: ActorSystem) -> None:
-        """Check the laws of a terminated system."""
         for law, rest in (
             ("every actor ends", set(self.refs) - set(self.ended)),
             ("no message is lost", self._tell_tokens - self.arrived),

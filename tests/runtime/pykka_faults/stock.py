@@ -47,8 +47,6 @@ LONG_ENOUGH = 5.0
 
 
 class Gate:
-    """A gate that blocks an actor's turn until the test opens it."""
-
     def __init__(self) -> None:
         self._reached = threading.Event()
         self._open = threading.Event()
@@ -63,7 +61,6 @@ class Gate:
         assert self._reached.wait(LONG_ENOUGH)
 
     def open(self) -> None:
-        """Let the actor continue."""
         self._open.set()
 
 
@@ -107,8 +104,6 @@ class Stock(pykka.ThreadingActor):
 
 @dataclass
 class Staged:
-    """A started plain Pykka actor."""
-
     log: list[str] = field(default_factory=list)
     thread: threading.Thread | None = None
     _ref: pykka.ActorRef[Stock] | None = None
@@ -123,7 +118,6 @@ class Staged:
         return self
 
     def wait_thread_ended(self) -> None:
-        """Wait until the actor's thread has ended."""
         while self.thread is None:
             self.ref.actor_stopped.wait(0.001)
         self.thread.join(LONG_ENOUGH)
@@ -139,8 +133,6 @@ class Staged:
 
 
 def raises(error: BaseException) -> Callable[[Any], object]:
-    """Return an action that raises this error."""
-
     def perform(_actor: object) -> object:
         raise error
 

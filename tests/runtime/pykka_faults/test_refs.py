@@ -29,8 +29,6 @@ from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 class Touchy:
-    """Records the threads that access it."""
-
     def __init__(self, touched_in: list[threading.Thread]) -> None:
         self._touched_in = touched_in
 

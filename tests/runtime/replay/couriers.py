@@ -50,8 +50,6 @@ class Weighed(Message):
 
 
 class Courier(Actor):
-    """Brings one parcel at a time."""
-
     def __init__(self, depot: Ref) -> None:
         self.depot = depot
         self.waiting: list[int] = []
@@ -85,8 +83,6 @@ class Courier(Actor):
 
 
 class Depot(Actor):
-    """Stores parcels, and weighs each by blocking work."""
-
     def __init__(self, scales: Scales, lost: int) -> None:
         self.scales = scales
         self.lost = lost

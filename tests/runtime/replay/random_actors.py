@@ -69,8 +69,6 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 class RandomActor(Actor):
-    """Performs actions on the actors whose refs it received, and counts its actions."""
-
     def __init__(self, depth: int, strategy: int) -> None:
         self.depth = depth
         self.supervisor_strategy = STRATEGIES[strategy]
@@ -271,7 +269,6 @@ DEEDS: tuple[Deed, ...] = (
 
 
 def spawn_random_actors(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
-    """Spawn a few random actors, and send each a few messages."""
     dice = random.Random(seed)
     refs = [
         system.spawn(Props(RandomActor, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)

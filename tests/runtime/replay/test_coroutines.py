@@ -49,8 +49,6 @@ class Ask(Message):
 
 
 class Answerer(Actor):
-    """Doubles numbers, fails for some numbers, and ignores others."""
-
     def handle_message(self, message: Message) -> None:
         match message:
             case Ask(number=number) if number % 7 == 0:
@@ -167,8 +165,6 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
 
 
 class Sleeper(Actor):
-    """Sleeps with asyncio, and then reports that it woke up."""
-
     async def handle_message(self, message: Message) -> None:
         await asyncio.sleep(0.005)
         self.context.parent.tell(Step(at=0, number=0, what="slept"))

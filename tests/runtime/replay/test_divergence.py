@@ -27,8 +27,6 @@ pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 @dataclass(frozen=True)
 class Stage:
-    """Records an actor with one script, and replays it with another script."""
-
     path: Path
 
     def record(self, **script: Deed) -> None:

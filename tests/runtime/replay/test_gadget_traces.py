@@ -118,7 +118,6 @@ def harmful_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spawned_trace(path: Path, nodes: Nodes) -> Path:
-    """Write a trace in which an actor is spawned from outside."""
     graph = msgpack.packb([nodes, [[0]]])
     refs, rows = [["/user", 1], ["/user/a", 1]], [[0, SPAWNED, 2, 0, 1, 0, "a:A", graph]]
     chunk = msgpack.packb([refs, [], rows, []])

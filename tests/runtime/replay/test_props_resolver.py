@@ -27,16 +27,12 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """The argument of an actor."""
-
     size: int
     colour: Colour = Colour.RED
 
 
 @dataclass(slots=True)
 class Slotted:
-    """A class with slots."""
-
     size: int = 0
 
 

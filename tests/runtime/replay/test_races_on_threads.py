@@ -197,7 +197,6 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """Return the recorded effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 

@@ -36,8 +36,6 @@ class Opened(Message):
 
 
 class Guest(Actor):
-    """Ignores its messages."""
-
     def handle_message(self, message: Message) -> None: ...
 
 

@@ -30,7 +30,6 @@ def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """Return the state of every actor at the start and after each turn."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:

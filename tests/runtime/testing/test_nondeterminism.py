@@ -27,7 +27,6 @@ from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
-    """Run the action in an actor, and return the actor's log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
         system.spawn(scripted_actor(log, {"do": deed}), "a").tell(says("do"))

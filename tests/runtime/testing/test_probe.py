@@ -20,7 +20,6 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """Return the probe after these words were sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe

@@ -46,8 +46,6 @@ class QueuedWork:
 
 
 class ExecutorHarness:
-    """A stage executor that records the executed work."""
-
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")

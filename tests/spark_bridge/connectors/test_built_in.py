@@ -73,7 +73,6 @@ def test_an_error_names_the_missing_library(make: object, monkeypatch: pytest.Mo
 
 
 def rows_in(folder: Path) -> list[Row]:
-    """Return the rows that readers of a folder see."""
     files = [path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_"))]
     return [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]
 

@@ -140,8 +140,6 @@ def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
 
 
 class Writer(SinkWriter[str]):
-    """Records the values that it is asked to publish."""
-
     def __init__(self) -> None:
         self.published: list[object] = []
 

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def check(harness: Harness, *sinks: Sink, parallelism: int = 1) -> None:
-    """Check a job with one vertex for each sink."""
     vertices = tuple(
         harness.vertex(f"v{number}", SinkCode(sink=sink), parallelism=parallelism) for number, sink in enumerate(sinks)
     )

@@ -132,8 +132,6 @@ def test_an_error_without_a_users_line_names_the_running_operators() -> None:
 
 
 class Inverses(ProcessFunction):
-    """Divides one by each id."""
-
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> list[dict[str, Any]]:
         return [{"id": 1 // row["id"]}]
 

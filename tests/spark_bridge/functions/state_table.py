@@ -50,14 +50,11 @@ def arrow_type(type_: ColumnType) -> pa.DataType:
 
 
 def through_arrow(value: Any, type_: str) -> Any:
-    """Return the value after a round trip through Arrow."""
     return pa.array([value], arrow_type(column_type(type_, "any"))).to_pylist()[0]
 
 
 @dataclass(slots=True)
 class Entry:
-    """The stored state of a key."""
-
     values: dict[str, Any] = field(default_factory=dict)
     touched_ms: dict[str, Any] = field(default_factory=dict)
     event_timers: list[int] | None = None
@@ -85,17 +82,14 @@ class StateTable:
         return self._written(keys, columns, self.runner.process(slots, keys, rows, times, columns, **self._times)).rows
 
     def advance_watermark(self, watermark_ms: int) -> list[Row]:
-        """Fire event-time timers."""
         self.watermark_ms = watermark_ms
         return self._fired(TimeDomain.EVENT_TIME)
 
     def advance_processing_time(self, processing_time_ms: int) -> list[Row]:
-        """Fire processing-time timers."""
         self.processing_time_ms = processing_time_ms
         return self._fired(TimeDomain.PROCESSING_TIME)
 
     def clean_up(self) -> None:
-        """Remove expired state."""
         keys = list(self.entries)
         columns = self._read(keys)
         remove_expired(self.runner.descriptors, columns, **self._times)

@@ -26,8 +26,6 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD, Returni
 
 
 class Yielding(KeyedProcessFunction):
-    """Yields the value with which it was created."""
-
     def __init__(self, *emitted: Any) -> None:
         self.emitted = emitted
 
@@ -138,8 +136,6 @@ def notes(function: KeyedProcessFunction, use: Callable[[StateTable], object]) -
 
 
 class Dividing(KeyedProcessFunction):
-    """Divides by zero at some row."""
-
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
         ctx.timer_service().register_event_time_timer(5)
         yield {"result": 1 // row["by"]}
@@ -178,8 +174,6 @@ def test_rows_of_a_failed_call_are_not_emitted_by_the_next_call() -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Keeps its contexts and the objects obtained from them."""
-
     kept: Any = None
 
     def process_element(self, row: Row, ctx: KeyedContext) -> None:
@@ -320,8 +314,6 @@ def test_a_state_cannot_be_registered_after_open() -> None:
 
 
 class WithTimer(ProcessFunction):
-    """Sets a timer without a key."""
-
     def process_element(self, row: Row, ctx: FunctionContext) -> None:
         ctx.timer_service().register_event_time_timer(5)
 

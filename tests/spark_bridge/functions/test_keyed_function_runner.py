@@ -138,8 +138,6 @@ def test_a_function_may_modify_a_row_that_it_has_emitted() -> None:
 
 
 class Returning(KeyedProcessFunction):
-    """Returns the value with which it was created."""
-
     def __init__(self, returned: Any) -> None:
         self.returned = returned
 

@@ -65,8 +65,6 @@ class Sum(AggregateFunction[int, int, int]):
 
 
 class Sending(ProcessFunction):
-    """Sends its rows as events."""
-
     def process_element(self, row: Row, ctx: FunctionContext) -> Any:
         self.context = ctx
         ctx.send_event_to_coordinator(row["id"])
@@ -155,8 +153,6 @@ def test_an_aggregate_needs_a_name_and_a_function(name: Any, function: Any, text
 
 
 class Odd(Sum):
-    """Adds only odd numbers."""
-
     def add(self, value: int, accumulator: int) -> int:
         if not value % 2:
             raise ValueError(f"{value} is even")

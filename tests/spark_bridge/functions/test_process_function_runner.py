@@ -16,8 +16,6 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD
 
 
 class Halves(ProcessFunction):
-    """Halves even numbers; odd numbers go to the side output."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_metrics_group().counter("seen")
 

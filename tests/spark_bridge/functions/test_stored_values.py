@@ -66,7 +66,6 @@ def test_mutations_by_a_reader_are_not_stored(drawn: tuple[ColumnType, Any]) -> 
 
 
 def spoil(value: Any) -> None:
-    """Mutate every mutable part of a value."""
     match value:
         case list():
             for each in value:

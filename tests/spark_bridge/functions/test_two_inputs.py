@@ -144,8 +144,6 @@ def test_an_error_has_a_note_with_the_methods_name() -> None:
 
 
 class CalledMethod(CoProcessFunction):
-    """Returns rows that show which method was called."""
-
     def process_element1(self, row: Row, ctx: FunctionContext) -> list[Row]:
         return [{"first": row["n"], "at": ctx.timestamp()}]
 
@@ -155,8 +153,6 @@ class CalledMethod(CoProcessFunction):
 
 
 class Signs(CoMapFunction):
-    """Negates rows of the second input."""
-
     def map1(self, row: Row) -> Row:
         return row
 
@@ -165,8 +161,6 @@ class Signs(CoMapFunction):
 
 
 class Repeated(CoFlatMapFunction):
-    """Repeats rows of the first input, and drops those of the second input."""
-
     def flat_map1(self, row: Row) -> Iterator[Row]:
         for _ in range(row["n"]):
             yield row
@@ -203,8 +197,6 @@ def test_the_second_input_has_its_own_method() -> None:
 
 def test_an_error_names_a_map_method_that_returns_no_row() -> None:
     class Wrong(Signs):
-        """Returns a value that is not a row."""
-
         def map2(self, row: Row) -> Row:
             return None  # type: ignore[return-value]
 
@@ -284,8 +276,6 @@ def test_operations_that_diverge_between_subtasks_or_need_a_key_are_refused(
 
 
 class Counted(BroadcastProcessFunction):
-    """Adds the number of rules to each row."""
-
     def process_element(self, row: Row, ctx: ReadOnlyContext) -> list[Row]:
         return [{"n": row["n"], "rules": len(ctx.get_broadcast_state(RULES).keys())}]
 

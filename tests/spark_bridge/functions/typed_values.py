@@ -31,7 +31,6 @@ def _structs(below: st.SearchStrategy[ColumnType]) -> st.SearchStrategy[ColumnTy
 
 
 def types() -> st.SearchStrategy[ColumnType]:
-    """Return a strategy for all types that state may have."""
     simple = st.sampled_from([*_KEY_TYPES, "float", "double", "timestamp"]).map(ColumnType)
     keys = st.sampled_from(_KEY_TYPES).map(ColumnType)
     return st.recursive(

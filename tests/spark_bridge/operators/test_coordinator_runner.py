@@ -37,8 +37,6 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Records its calls, and executes the requests in events."""
-
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
         self.calls: list[Any] = []
@@ -85,8 +83,6 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """A function whose coordinator the test inspects."""
-
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)
         return self.made

@@ -36,7 +36,6 @@ TOTALS = "key long, n long, total long"
 
 
 def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Count rows, and add up amounts."""
     new = rows.group_by("key").aggregate([("amount", "sum"), ("at", "count")])
     new = new.take(pc.index_in(state["key"], value_set=new["key"]))
     added = {
@@ -48,7 +47,6 @@ def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """Like `totals`, with pandas."""
     new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
     result = state.merge(new, on="key")
     result["n"] = result["n"].fillna(0) + result["rows"]
@@ -58,7 +56,6 @@ def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Return the later row, with the sum of the amounts."""
     return {**row, "amount": (reduced["amount"] or 0) + (row["amount"] or 0)}
 
 
@@ -77,7 +74,6 @@ def true_totals(sales: DataFrame) -> DataFrame:
 
 
 def first_by(order: str) -> Callable[[DataFrame], DataFrame]:
-    """Return a function that keeps the first row of each key in an order."""
     rank = f"row_number() OVER (PARTITION BY key ORDER BY {order}) AS rank"
     return lambda sales: sales.selectExpr("*", rank).where("rank = 1").drop("rank")
 

@@ -131,8 +131,6 @@ class NumbersBackend:
 
 
 class Sums(KeyedOperator[Numbers, Numbers]):
-    """An operator with two states."""
-
     def __init__(self, backend: NumbersBackend) -> None:
         self.backend = backend
         names = ("left", "right")
@@ -148,7 +146,6 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         return sorted(self.backend.read(readings))
 
     def complete_checkpoint(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
-        """Return the state in a completed checkpoint."""
         self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
         self.commit_checkpoint(checkpoint_id)

@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def segments_of(attempt: DrivenAttempt) -> list[Path]:
-    """Return the files of an attempt's state."""
     operator = attempt.engine.head
     assert isinstance(operator, KeyedOperator)
     (store,) = operator.stores.values()

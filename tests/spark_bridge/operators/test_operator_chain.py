@@ -55,8 +55,6 @@ class Stateful(Noting):
 
 
 class Pending(Stateful):
-    """Has rows to emit before each barrier."""
-
     def before_snapshot(self, options: CheckpointOptions) -> Output[Names]:
         return Output(rows=("pending",), on_emitted=lambda: self._calls.append(f"emitted {options.snapshot_type}"))
 

@@ -23,8 +23,6 @@ FILES: list[list[Sale]] = [
 
 
 class Sessions(KeyedAttempts):
-    """Sessions with a gap of ten seconds, from three batches."""
-
     def __init__(self, harness: Harness) -> None:
         prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         plan = analyze(prototype, ("key",), (F.count("*").alias("n"), F.max("at").alias("last"), F.sum("amount")))

@@ -47,13 +47,11 @@ class Job:
         self._attempts = 0
 
     def begin(self, *behind: OperatorCode, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
-        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
         vertex = self.harness.vertex("join", self.code, *behind, self.harness.sink())
         return self.harness.begin(vertex, number=self._attempts, reads=self._sources[LEFT]).open(restore)
 
     def process(self, join: DrivenAttempt, number: int, side: int, watermark_ms: int) -> StageResult:
-        """Process a batch as input of a side."""
         split = self.harness.splits(self._vertices[side])[number]
         (finished,) = join.run(self._sources[side].read([split]), watermark_ms)
         return finished

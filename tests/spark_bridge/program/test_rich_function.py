@@ -75,7 +75,6 @@ def begin_attempt(harness: Harness, *functions: RichFunction, number: int = 0) -
 
 
 def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> None:
-    """Make the attempt read this many batches, one after the other."""
     for number in range(batches):
         write_rows(harness.input / f"{number}.parquet", [(1, 1, number)])
     for split in harness.splits(attempt.engine.descriptor.vertex):
@@ -83,7 +82,6 @@ def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> 
 
 
 def close_attempt(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
-    """Close the attempt, and return the failure that it reports before its end."""
     attempt.start_close(cancel=cancel)
     return attempt.expect(ChainClosed).failure
 

@@ -25,8 +25,6 @@ THERE = Address(partition=ResultPartitionId("p"), subpartition=1)
 
 
 class Store:
-    """A store, with blocks of one number each."""
-
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.store = BatchStore()
@@ -34,7 +32,6 @@ class Store:
     def put(
         self, *names: str, address: Address | None = HERE, holder: str = IN_TRANSIT, producer: str = PRODUCER
     ) -> Blocks:
-        """Put batches that share the same blocks."""
         blocks = Blocks(self.spark.range(1).localCheckpoint())
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
         batches = [Batch(ref=ref, rows=blocks.frame, address=address, holder=holder) for ref in refs]
@@ -42,7 +39,6 @@ class Store:
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
-        """Return whether Spark has the blocks."""
         return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -184,8 +180,6 @@ def test_a_cancelled_producer_retains_no_batch(store: Store) -> None:
 
 
 class SlowBlocks(Blocks):
-    """Blocks that are freed when the test allows it."""
-
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark.range(1).localCheckpoint())
         self.begun, self.may_go_on = Event(), Event()

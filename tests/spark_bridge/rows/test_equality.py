@@ -75,7 +75,6 @@ def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataF
 
 
 def pairs(values: Any) -> Any:
-    """Return for each pair of values whether the two values are equal."""
     return np.equal.outer(values, values)
 
 

@@ -29,7 +29,6 @@ def write_files_of_one_row(harness: Harness, files: int = 3) -> None:
 def open_source(
     harness: Harness, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE
 ) -> DrivenAttempt:
-    """Open a source that feeds another task."""
     vertex = harness.source(name=name, per_batch=None)
     return harness.begin(vertex, strategy=strategy).open()
 
@@ -50,7 +49,6 @@ def batch_of(finished: StageResult) -> BatchRef:
 
 
 def jobs(harness: Harness) -> int:
-    """Return the number of Spark jobs so far."""
     return int(harness.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 

@@ -13,8 +13,6 @@ pytestmark = pytest.mark.spark
 
 
 class ByHadoop(FileSystem):
-    """Accesses the same files through the JVM."""
-
     def local(self, path: str) -> str | None:
         return None
 

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.spark]
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A new session with its own settings."""
     return spark.newSession()
 
 

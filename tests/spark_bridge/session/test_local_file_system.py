@@ -16,8 +16,6 @@ pytestmark = pytest.mark.spark
 
 
 class Hadoop:
-    """Hadoop classes in the JVM of a session."""
-
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
         assert context._jvm is not None

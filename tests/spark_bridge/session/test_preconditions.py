@@ -50,7 +50,6 @@ def test_a_machine_without_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Put an executable file in place of Java."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch(mode=0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

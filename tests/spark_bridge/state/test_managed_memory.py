@@ -38,7 +38,6 @@ def test_without_a_budget_all_state_may_be_in_memory() -> None:
 
 
 def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | None) -> tuple[bool, bool]:
-    """Return whether Spark has blocks of the segment in memory, and on disk."""
     assert segment is not None
     rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
     jvm = spark.sparkContext._jsc

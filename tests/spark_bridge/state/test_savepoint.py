@@ -43,7 +43,6 @@ def staged_batch(tmp_path: Path) -> StagedBatch:
 
 
 def contents_of_files(folder: Path) -> dict[str, bytes]:
-    """Return the files' contents by name, without the checksums that Hadoop writes."""
     there = (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
     return {str(file.relative_to(folder)): file.read_bytes() for file in there}
 

@@ -40,7 +40,6 @@ def backend_of(engine: SparkEngine) -> SparkStateBackend:
 
 
 def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id: str) -> SharedStateHandle:
-    """Write three rows of state to a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None
     (handle,) = backend.write(
@@ -50,5 +49,4 @@ def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id
 
 
 def part(handles: Sequence[SharedStateHandle]) -> StatePart:
-    """Return all rows of these handles."""
     return StatePart(handles=[(handle, None) for handle in handles])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def make_wheel(folder: Path, name: str, version: str, module: str) -> None:
-    """Put a package that contains only `module` into a folder of packages."""
     folder.mkdir(exist_ok=True)
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:

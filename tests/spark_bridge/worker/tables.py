@@ -25,12 +25,10 @@ STATE = pa.schema([SCHEMA.field("total")])
 
 
 def position(key: Key) -> int:
-    """Return a position that many keys share."""
     return hash(key[1]) % 3 if key[0] is None else key[0] % 3
 
 
 def key_columns(keys: Iterable[Key]) -> pa.Table:
-    """Return the columns of keys, with their positions."""
     listed = list(keys)
     return pa.table(
         {

@@ -32,8 +32,6 @@ Row = tuple[int, int | None]
 
 
 class Kept:
-    """The state of keys between batches, and the emitted rows."""
-
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.values: dict[int, object] = {}
@@ -59,7 +57,6 @@ class Kept:
 
 
 def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
-    """Return the function at a watermark."""
     return DropDuplicatesWithin(
         columns=("id", "at"), event_time=EventTime(column="at"), within_ms=WITHIN_MS, watermark_ms=watermark_ms
     )

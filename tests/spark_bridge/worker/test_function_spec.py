@@ -75,7 +75,6 @@ def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
 
 
 def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
-    """Return the number assigned to one row, and the state after it."""
     with function.running(ProcessFunctionRunner) as runner:
         emitted = runner.process([{"divisor": divisor}], None, watermark_ms=0, processing_time_ms=0)
     return emitted.rows[0]["n"], runner.lists
@@ -134,8 +133,6 @@ def test_a_function_without_operator_state_keeps_its_copy(events: list[str]) -> 
 
 
 class Measured(ProcessFunction):
-    """Has a metric of each type, and uses only the gauge."""
-
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         metrics = runtime_context.get_metrics_group()
         metrics.counter("counter")

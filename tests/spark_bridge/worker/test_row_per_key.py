@@ -18,8 +18,6 @@ NAN = float("nan")
 
 
 class Keeping:
-    """The rows of keys between batches."""
-
     def __init__(self, function: BatchFunction, data_type: pa.DataType) -> None:
         self.function = function
         self.schema = pa.schema([("value", data_type), ("place", pa.int64()), (HAS_ROW, pa.bool_())])

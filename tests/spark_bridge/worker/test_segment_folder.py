@@ -18,8 +18,6 @@ ROWS = state_rows({(1, ""): 10}, 1)
 
 @pytest.fixture
 def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
-    """Return a function that switches to an executor and returns its folder."""
-
     def go(executor: str) -> Path:
         monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
         return tmp_path / executor
@@ -75,7 +73,7 @@ def test_a_segment_gets_its_final_name_once_it_is_shared(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Return a rename before which a batch without segments forgets all others and the shared files are recorded."""
+    """Return a rename function that first makes the folder forget all segments and records the shared files."""
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])

@@ -33,7 +33,6 @@ TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
 def values_after(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
-    """Return the values of all keys after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
 
@@ -132,7 +131,6 @@ def test_a_partly_written_segment_is_not_visible(tmp_path: Path) -> None:
 
 
 def save_segment(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> tuple[str, FileDigest]:
-    """Save a segment, and return its folder and its file."""
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
     segments = SegmentFolder(name="state")
     segments.write("a", SCHEMA, [newest(state_rows({(1, "a"): 1, (2, "b"): 2}, 1))])

@@ -43,7 +43,6 @@ class Keys:
         return processed.late_rows
 
     def fire(self, watermark_ms: int) -> list[tuple[int, Session]]:
-        """Return the sessions that have ended, with their keys."""
         rows = self._processed(FireSessions(due_ms=watermark_ms), sorted(self._state)).rows
         assert rows.column_names == ["__key_0", "session_start", "session_end", "n"]
         return [(key, _session(start, end, n)) for key, start, end, n in zip(*rows.to_pydict().values(), strict=True)]

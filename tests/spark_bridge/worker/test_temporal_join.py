@@ -42,8 +42,6 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A version of a right row."""
-
     key: int | None
     rate: str
     since: int
@@ -68,13 +66,11 @@ class Join:
         self.late: list[int] = []
 
     def read(self, *rows: Order | Rate) -> None:
-        """Process a batch of rows of both sides."""
         keep = StoreForTemporalJoin(sides=self.sides, watermark_ms=self.watermark_ms, late_data=self.late_data)
         batch = KeyedBatch(_batch(rows))
         self._take(batch, keep.process(batch, self._of(batch)))
 
     def advance(self, watermark_ms: int) -> None:
-        """Fire the timers that are due."""
         self.watermark_ms = watermark_ms
         due = [key for key, state in self.state.items() if _timer(state) <= watermark_ms]
         if due:

@@ -69,7 +69,6 @@ class Worker:
             self._merge()
 
     def publish(self, *, judges: bool = True) -> tuple[list[dict[str, Any]], str]:
-        """Return the emitted rows and the reported conflict."""
         touched = tuple(name for name, version in self._segments if version >= self._since)
         options = {"touched": touched, "since": self._since, "judges": judges}
         emitted = self._run(PublishRows, pa.table({"id": [0]}), **options) if touched else []
@@ -106,7 +105,7 @@ class Worker:
 
     @staticmethod
     def _position(row: Row) -> int:
-        """A position that some keys share, and some rows."""
+        """Return a position that several keys share, and several rows of a key."""
         key, value = row
         return ((-1 if key is None else key) % 2) << ROW_BITS | hash(value) % 3
 
@@ -120,7 +119,7 @@ def _read(value: float | None) -> float | None:
 
 
 def _in_order(row: Row) -> tuple[bool, float]:
-    """Nulls come first, as in Spark's ORDER BY."""
+    """Return a key that sorts nulls first, as Spark's ORDER BY does."""
     return row[1] is not None, row[1] or 0.0
 
 

@@ -104,7 +104,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="boom")
 
 
 def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int = 0) -> TaskDeploymentDescriptor:
-    """Return a descriptor restored from a checkpoint with so many in-flight batches at its inputs and outputs."""
+    """Return a descriptor restored from a checkpoint with this many in-flight batches at its inputs and outputs."""
     rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     left = ResultSubpartitionStateHandle(output=0, subpartition=0, subpartitions=1, in_flight=rows)
     state = OperatorSubtaskState(
@@ -137,7 +137,6 @@ class Harness:
         return effects
 
     def take(self, kind: type[C], stage: int | None = None) -> C:
-        """Remove and return the oldest unanswered command of this class, optionally of one stage."""
         command = next(
             each for each in self.at_work if isinstance(each, kind) and stage in (None, getattr(each, "stage", None))
         )
@@ -145,11 +144,9 @@ class Harness:
         return command
 
     def answer(self, kind: type[StageCommand], stage: int | None = None, **result: Any) -> list[TaskEffect]:
-        """Complete the oldest command of this class, optionally of one stage, with this result."""
         return self.feed(StageResult(stage=self.take(kind, stage).stage, **result))
 
     def done(self, kind: type[Command]) -> list[TaskEffect]:
-        """Complete the oldest command of this class without a result."""
         return self.feed(WorkDone(command=self.take(kind)))
 
     def refuse(self, kind: type[Command], *, ends_attempt: bool = True) -> list[TaskEffect]:
@@ -211,7 +208,6 @@ def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) 
 
 
 def durable(checkpoint_id: int) -> tuple[TaskEvent, ...]:
-    """Return the events of an engine that has prepared the checkpoint's output and written its state."""
     return CommitPrepared(checkpoint_id=checkpoint_id), SnapshotWritten(checkpoint_id=checkpoint_id)
 
 

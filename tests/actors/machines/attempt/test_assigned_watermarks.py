@@ -28,7 +28,6 @@ TIMEOUT_MS = 300
 
 
 def assigner(**vertex: Any) -> Harness:
-    """Return a running task with one channel and one consumer."""
     made = {"watermark_delay_ms": 100, **vertex}
     task = Harness(descriptor(OperatorKind.TIMESTAMPS_AND_WATERMARKS, channels=1, outputs=1, **made))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)

@@ -28,7 +28,6 @@ MANY = [f"{number}" for number in range(100)]
 
 
 def small(name: str) -> FileBatchSplit:
-    """Return a split that may be read in one batch with others."""
     one = split(name)
     return FileBatchSplit(split_id=one.split_id, rows=0, files=(one,), size_bytes=1_000)
 

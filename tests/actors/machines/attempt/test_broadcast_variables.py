@@ -19,7 +19,7 @@ BLOCKING = ResultPartitionType.BLOCKING
 
 
 def reader() -> TaskDeploymentDescriptor:
-    """Channel 0 is the main input, channel 1 a broadcast variable."""
+    """Return a descriptor whose channel 0 is the main input and whose channel 1 is a broadcast variable."""
     made = attempt_machine.descriptor(OperatorKind.PROCESS, 2, 1)
     channels = made.inputs[0].channels
     main = JobEdge(source=JobVertexId("main"), source_output=0, ship_strategy=ShipStrategy.REBALANCE)

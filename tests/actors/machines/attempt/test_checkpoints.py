@@ -53,7 +53,6 @@ def begin_checkpoint(
 
 
 def write(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    """Report that the state of the chain is durable."""
     checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint.checkpoint_id, operators=(SINK,), incremental_bytes=4)
     checkpoint.awaits_commit, checkpoint.sync_ms, checkpoint.async_ms = True, 2, 3
     checkpoint.move(P.WRITTEN)

@@ -61,7 +61,6 @@ def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
 
 
 def runs(effects: list[TaskEffect]) -> list[str]:
-    """Return the batches that each started stage processes."""
     started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
     return ["".join(each.batch_id for each in run.batches) for run in started]
 
@@ -232,7 +231,6 @@ def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
-    """Return the splits that each started stage reads."""
     started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
     return ["".join(split.split_id for split in read.splits) for read in started]
 

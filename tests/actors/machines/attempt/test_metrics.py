@@ -49,7 +49,6 @@ def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
 
 
 def unread() -> Harness:
-    """Return a source whose output is not read."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(StartTask(), ChainOpened())
     return task

@@ -41,7 +41,6 @@ def quiet(**vertex: Any) -> Harness:
 
 
 def wait(task: Harness, milliseconds: int) -> list[TaskEffect]:
-    """Return the effects of the timer after this time."""
     task.now += milliseconds
     return task.feed(IdleDue())
 

@@ -47,7 +47,6 @@ REQUEST = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=
 
 
 def checkpointed_watermarks(effects: list[TaskEffect]) -> list[WatermarkState]:
-    """Return the watermarks in an acknowledged snapshot."""
     acknowledged = [each for each in to_job_master(effects) if isinstance(each, AcknowledgeCheckpoint)]
     assert acknowledged, effects
     states = [state for each in acknowledged if each.state is not None for state in each.state.operators]
@@ -67,7 +66,6 @@ def restored(
     channels: int = 0,
     **vertex: Any,
 ) -> tuple[Harness, list[TaskEffect]]:
-    """Return a task that starts with a restored watermark, and its first effects."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=watermark)
     deployed = descriptor(kind, channels=channels, outputs=1, **{"watermark_delay_ms": 100, **vertex})
     deployed = replace(deployed, restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1)

@@ -98,8 +98,6 @@ def test_stages_are_checked_several_times_within_the_timeout(timeout_ms: int, in
 
 
 class HangingEngine(EmptyEngine):
-    """An engine whose work never completes; its progress is scripted."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
         self.works: Callable[[], tuple[WorkProgress, ...]] = lambda: (STANDING,)
@@ -117,8 +115,6 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Acts as the Task: spawns a bridge, and records the bridge's messages."""
-
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge
         self._shown = shown
@@ -131,8 +127,6 @@ class Parent(Actor):
 
 
 class Hanging:
-    """A bridge in virtual time, with the messages that it sent to its Task."""
-
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
         self.engine, self.messages = HangingEngine(deployed), list[Message]()

@@ -96,8 +96,6 @@ def acknowledgement(
 
 
 class Ids:
-    """A counter that starts at 1."""
-
     def __init__(self) -> None:
         self.next = 1
 
@@ -143,7 +141,6 @@ class Coordination:
             self.handle(events.TasksChanged(tasks=tasks))
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Pass the event to the machine, execute its effects, and return these effects and those of their results."""
         already = len(self.log)
         made = self.machine.handle(event, self.now)
         self.machine.check()
@@ -156,7 +153,6 @@ class Coordination:
     def recover(
         self, *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None
     ) -> list[CoordinatorEffect]:
-        """Report the earlier checkpoints of the job from the store."""
         ids = CheckpointIds(first=self.ids.next, count=1)
         return self.handle(CheckpointsRecovered(ids=ids, completed=completed, adopted=adopted))
 
@@ -192,7 +188,6 @@ class Coordination:
         return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
 
     def advance(self, ms: int) -> None:
-        """Advance virtual time; due timers fire in order."""
         end = self.now + ms
         while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
             self.now, timer = due[0]
@@ -201,11 +196,9 @@ class Coordination:
         self.now = end
 
     def effects(self, kind: type[E]) -> list[E]:
-        """Return all effects of one class so far."""
         return [effect for effect in self.log if isinstance(effect, kind)]
 
     def disposed(self) -> list[str]:
-        """Return the checkpoints and state deleted so far, in order."""
         return [
             path
             for effect in self.effects(events.Dispose)
@@ -213,7 +206,6 @@ class Coordination:
         ]
 
     def written_checkpoints(self) -> list[CompletedCheckpoint]:
-        """Return the completed checkpoints in the order in which they were written."""
         ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
         writes = self.effects(events.WriteMetadata)
         return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
@@ -222,7 +214,6 @@ class Coordination:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
 
     def _report(self, effect: CoordinatorEffect) -> None:
-        """Report the effect to the statistics, as the coordinator's actor does."""
         match effect:
             case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted() | CheckpointCompleted():
                 self.stats.on_message(effect)
@@ -277,12 +268,10 @@ SOURCE, SINK = planned_task("source"), planned_task("sink", is_source=False)
 
 
 def two_tasks(**changed: Any) -> Coordination:
-    """Return the harness with a source and a sink, both running."""
     return Coordination(SOURCE, SINK, **changed)
 
 
 def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any) -> None:
-    """Complete a checkpoint of two tasks; the sink acknowledges the state."""
     harness.trigger()
     harness.acknowledge("source", checkpoint_id)
     harness.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
@@ -305,5 +294,4 @@ def completed_checkpoint(
 
 
 def shared(name: str) -> SharedStateHandle:
-    """Return the handle that `snapshot(shared=[name])` contains."""
     return SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1)

@@ -32,7 +32,6 @@ from tests.actors.machines.checkpoint.coordinating import (
 
 
 def invalid(checkpoint_id: int) -> AcknowledgeCheckpoint:
-    """Return an acknowledgement with an invalid handle."""
     handles = (None,)
     state = OperatorSubtaskState(operator_id=OperatorId("operator"), shared=handles)  # type: ignore[arg-type]
     return acknowledgement("sink", checkpoint_id, TaskStateSnapshot(operators=(state,)))

@@ -38,7 +38,6 @@ def reason_of(harness: Coordination) -> CheckpointDeclineReason:
 
 
 def declined_by_task(effects: list[TaskEffect]) -> CheckpointDeclineReason:
-    """Return the reason that the coordinator reports for a checkpoint that a task has declined."""
     (declined,) = to_job_master(effects)
     assert isinstance(declined, DeclineCheckpoint)
     harness = two_tasks(tolerable_failures=9)

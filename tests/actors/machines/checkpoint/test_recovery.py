@@ -46,7 +46,6 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """Return a coordinator of a job with these earlier checkpoints and new attempts of the tasks."""
     harness = Coordination(recovers=False, **changed)
     harness.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
     harness.recover(*completed, adopted=adopted)

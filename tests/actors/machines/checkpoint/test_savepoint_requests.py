@@ -82,7 +82,6 @@ def ask(request: Message) -> Tell[Role]:
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
-    """Return the machine, and the effects of the last event."""
     requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:

@@ -42,7 +42,6 @@ def stop_checkpointing(harness: Coordination) -> None:
 
 
 def checkpoints_retained(harness: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
-    """Return the checkpoints that are retained after the job has ended with this status."""
     harness.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = harness.effects(CheckpointingStopped)
     return report.retained

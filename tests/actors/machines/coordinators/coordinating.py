@@ -117,7 +117,6 @@ class Harness:
         return self.tell(failed, failed)
 
     def run(self) -> Harness:
-        """Bring both subtasks to RUNNING, and report this to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:
             self.answer()

@@ -44,12 +44,10 @@ def partition_descriptor(
 
 
 def partition(subpartitions: int = 1, producer: int = 0) -> ResultPartition:
-    """Return a partition that no reader has requested yet."""
     return ResultPartition(partition_descriptor(subpartitions, producer))
 
 
 def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -> InputGateDescriptor:
-    """Return a gate descriptor that reads subpartition 0 of one producer for each channel."""
     return InputGateDescriptor(
         gate=gate,
         channels=tuple(
@@ -62,14 +60,12 @@ def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -
 
 
 def requested_gate(channels: int = 1, exclusive: int = 2, floating: int = 0) -> InputGate:
-    """Return a gate that has requested all its partitions."""
     gate = InputGate([gate_descriptor(channels)], exclusive, floating)
     gate.request_partitions()
     return gate
 
 
 def response(buffer: Buffer, sequence_number: int = 0, channel: int = 0, backlog: int = 0) -> BufferResponse:
-    """Return an element of the partition that `channel` reads."""
     return BufferResponse(
         partition_id=partition_id(channel),
         subpartition=0,
@@ -80,14 +76,12 @@ def response(buffer: Buffer, sequence_number: int = 0, channel: int = 0, backlog
 
 
 def announcement(backlog: int, channel: int = 0) -> BacklogAnnouncement:
-    """Return the announcement of a backlog for `channel`."""
     return BacklogAnnouncement(partition_id=partition_id(channel), subpartition=0, backlog=backlog)
 
 
 def error(
     type_name: str = "SomeError", message: str = "no", channel: int = 0, *, not_found: bool = False
 ) -> ErrorResponse:
-    """Return a failure of the partition that `channel` reads."""
     return ErrorResponse(
         partition_id=partition_id(channel),
         subpartition=0,
@@ -97,7 +91,6 @@ def error(
 
 
 def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
-    """Return the buffers among `effects` that are sent to a consumer."""
     return [
         effect.message.buffer
         for effect in effects
@@ -106,6 +99,5 @@ def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
 
 
 def failure_of(effects: list[GateEffect]) -> ChannelFailed:
-    """Return the failure of a channel, which must be the first effect."""
     assert isinstance(effects[0], ChannelFailed)
     return effects[0]

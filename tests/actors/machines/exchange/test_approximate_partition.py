@@ -41,7 +41,6 @@ def released_batches(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """Return the buffers that were sent to the second reader, with their sequence numbers."""
     responses = [
         effect.message
         for effect in effects

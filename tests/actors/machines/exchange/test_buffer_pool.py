@@ -11,8 +11,6 @@ from flykka.actors.machines.exchange.buffer_pool import LocalBufferPool, Notific
 
 
 class Waiting:
-    """Waits for `wants` buffers."""
-
     def __init__(self, wants: int = 1) -> None:
         self.wants = wants
         self.got = 0

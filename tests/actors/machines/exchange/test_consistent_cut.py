@@ -38,8 +38,6 @@ KINDS = (
 
 @dataclass
 class Checkpoint:
-    """The names of the batches that a checkpoint contains."""
-
     read: set[str] = field(default_factory=set)
     in_flight: list[str] = field(default_factory=list)
     is_complete: bool = False
@@ -109,7 +107,7 @@ class Task:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> list[list[Buffer]]:
-    """For each channel: batches, barriers of some checkpoints in order, and the end of the channel."""
+    """Draw for each channel its batches, the barriers of some checkpoints in order, and the end of the channel."""
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=4))
     streams: list[list[Buffer]] = []
     for channel in range(CHANNELS):

@@ -21,7 +21,6 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
 
 
 def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
-    """Add credit, and return the buffers that are sent to the reader."""
     subpartition.credit += credit
     return buffers_sent(subpartition.serve())
 

@@ -21,12 +21,10 @@ PLENTY = 1_000
 
 
 def holding(*buffers: Buffer) -> Subpartition:
-    """Return a subpartition that no reader has requested yet."""
     return Subpartition(partition_id(), 0, buffers)
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """Add credit and return the buffers that are sent to the reader; request the subpartition first if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit

@@ -45,16 +45,13 @@ class Running:
         return made
 
     def effects_of(self, kind: type[E]) -> list[E]:
-        """Return the effects of this class so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def messages_of(self, kind: type[E]) -> list[E]:
-        """Return the messages of this class so far to TaskManagers and to the coordinator."""
         messages = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in messages if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
-        """Return the statuses that the job has reached."""
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
@@ -64,7 +61,6 @@ class Running:
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
-        """Fulfil the last slot request with slots of one TaskManager."""
         return [effect for place in self.attempts_by_place() for effect in self.give_slot(place)]
 
     def attempts_by_place(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
@@ -76,7 +72,6 @@ class Running:
         return wanted
 
     def give_slot(self, place: str) -> list[Effect]:
-        """Fulfil the last slot request for one slot."""
         return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
@@ -84,11 +79,9 @@ class Running:
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
-        """Report the state from which the attempts of this version start."""
         return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
 
     def deploy(self) -> list[Effect]:
-        """Run the job up to its deployment."""
         self.schedule()
         self.restore()
         return self.give_slots()
@@ -111,7 +104,6 @@ class Running:
         ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:
-        """Report the same state for every live attempt."""
         made: list[Effect] = []
         for each in self.graph.job_graph.vertices:
             for subtask in range(each.parallelism):
@@ -121,7 +113,6 @@ class Running:
         return made
 
     def fail_and_restart(self, attempt: str) -> None:
-        """Fail the attempt of a job of one task, and deploy the next one."""
         self.report(attempt, ExecutionState.FAILED)
         self.pass_pauses()
         self.restore()
@@ -133,5 +124,4 @@ class Running:
 
 
 def slot_for(place: str) -> AssignedSlot:
-    """Return the slot that these tests assign to `place`."""
     return slot(f"slot-of-{place}")

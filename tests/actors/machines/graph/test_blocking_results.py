@@ -31,7 +31,6 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """Return a job whose producer has finished and whose consumers are running."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -51,7 +50,6 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """End the restart delay, and fulfil all slot requests and restores of the tasks."""
     running.pass_pauses()
     running.restore()
 

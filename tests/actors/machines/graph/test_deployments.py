@@ -31,7 +31,6 @@ class Deploying(Running):
         return [*self.tell(AcknowledgeDeployments(attempts=tuple(map(ExecutionAttemptId, attempts))))]
 
     def look_after(self, ms: int) -> list[object]:
-        """Check the deployment after this time."""
         self.now = self.deployed_ms + ms - 1
         return [*self.tell(DeploymentTimedOut(deployment=1))]
 

@@ -53,7 +53,6 @@ def deployed(checkpoint: int | None = None) -> Deploy:
 
 
 def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
-    """Return the exception history after these effects, which occur every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
         history.on_effect(effect, number * every_ms)

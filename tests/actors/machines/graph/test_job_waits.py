@@ -29,7 +29,6 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """Return the waits at 100 ms, after these effects at intervals of 10 ms."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):

@@ -24,7 +24,6 @@ TWO_PIPELINES = replace(
 
 
 def regions(graph: JobGraph) -> list[set[str]]:
-    """Return the regions of a job as sets of task names."""
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 

@@ -30,8 +30,6 @@ SOURCE, SINK = JobVertexId("source"), JobVertexId("sink")
 
 
 class Rescaled(Running):
-    """A graph of a source and a sink that is rescaled."""
-
     def rescale(self, source: int, sink: int) -> list[Effect]:
         return self.tell(RescaleRequested(parallelism={SOURCE: source, SINK: sink}))
 
@@ -39,7 +37,6 @@ class Rescaled(Running):
         return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def requested_attempts(self) -> list[tuple[str, int, int]]:
-        """Return the vertex, subtask index and attempt number of each attempt in the last slot request."""
         return [vertex_subtask_and_number(each.attempt, JOB) for each in self.effects_of(RequestSlots)[-1].requests]
 
 

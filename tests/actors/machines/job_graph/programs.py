@@ -20,7 +20,6 @@ def node(
     automatic: bool = False,
     co_location: str | None = None,
 ) -> StreamNode:
-    """Return an operator whose name is its uid."""
     return StreamNode(
         uid=uid,
         name=uid,
@@ -44,7 +43,6 @@ def edge(
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD,
     key_by: OperatorRef | None = None,
 ) -> StreamEdge:
-    """Return an edge, by default a forward edge."""
     return StreamEdge(source_uid=source, target_uid=target, ship_strategy=ship_strategy, key_by=key_by)
 
 

@@ -22,7 +22,6 @@ from tests.actors.machines.job_graph.programs import node, program
 
 
 def reading(graph: StreamGraph, source: str, target: str, name: str = "rates") -> StreamGraph:
-    """Add an edge to the program, by which `target` reads `source` as a broadcast variable."""
     edge = StreamEdge(
         source_uid=source,
         target_uid=target,

@@ -152,7 +152,7 @@ def test_expired_rows_are_not_written() -> None:
 def test_every_pair_matches_once_and_every_unmatched_row_is_emitted_once(
     lower: int, width: int, outer: tuple[bool, bool], arrivals: list[tuple[bool, int, int]]
 ) -> None:
-    """The rows of one key; after each row the watermark advances."""
+    """Test the rows of one key; the watermark advances after each row."""
     interval = Interval(lower_ms=lower, upper_ms=lower + width)
     left = side(interval.lower_ms, interval.upper_ms, emits=outer[0], other_emits=outer[1])
     right = side(interval.reversed.lower_ms, interval.reversed.upper_ms, emits=outer[1], other_emits=outer[0])

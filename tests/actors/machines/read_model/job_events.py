@@ -12,7 +12,6 @@ from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
 def details_after(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
-    """Return the details at time `now`, after all messages have arrived at time `at`."""
     overview = JobReadModel(GRAPH)
     for message in messages:
         overview.on_message(message, at)

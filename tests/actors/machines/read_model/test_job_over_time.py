@@ -31,7 +31,6 @@ def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = Non
 
 
 def details_after_messages(*heard: tuple[int, Message]) -> JobDetails:
-    """Return the details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)

@@ -51,7 +51,6 @@ class Scheduling:
         self.effects: list[RescalingEffect] = []
 
     def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
-        """Handle the events, and return the effects of the last one."""
         made: list[RescalingEffect] = []
         for event in happened:
             made = self.scheduler.handle(event, self.now)
@@ -60,7 +59,6 @@ class Scheduling:
         return made
 
     def run(self) -> None:
-        """Run the job until all tasks are running."""
         self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
@@ -80,7 +78,6 @@ class Scheduling:
         return [each.parallelism[SOURCE] for each in self.effects_of(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
-        """The latest reports of each rescale, in order."""
         last = {each.rescale.rescale_id: each.rescale for each in self.sent_messages(RescaleChanged)}
         return list(last.values())
 

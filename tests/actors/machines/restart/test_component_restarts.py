@@ -11,9 +11,6 @@ from flykka.actors.machines.restart.component_restarts import (
 
 
 def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: str = "a") -> list[int | None]:
-    """Return the delays before each restart of a component that ends `times` times, each time `after_ms` after its
-    start.
-    """
     answers: list[int | None] = []
     for _ in range(times):
         restarts.started(name, 0)

@@ -16,7 +16,6 @@ IN_A_ROW = "failed 3 times in a row with the same failure, without a completed c
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """Return the reason for not restarting after each of these failures of one vertex, or None."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 

@@ -12,7 +12,6 @@ SOURCE = OperatorId("source")
 def descriptor(
     attempt: str, *, allocation: str = "a", job: str = "job-1", vertex_name: str = "Source: flights"
 ) -> TaskDeploymentDescriptor:
-    """Return the descriptor of an attempt of a source without consumers."""
     operator = Operator(
         operator_id=SOURCE,
         ref=OperatorRef(uid="source", fingerprint=""),

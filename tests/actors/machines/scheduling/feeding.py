@@ -8,8 +8,6 @@ Effect = TypeVar("Effect")
 
 
 class Machine(Protocol[Effect]):
-    """The interface of the machines under test."""
-
     # Any, because the events of one call have many classes: each machine declares its own.
     def handle(self, event: Any, now: int) -> list[Effect]: ...
 
@@ -17,7 +15,6 @@ class Machine(Protocol[Effect]):
 
 
 def feed(machine: Machine[Effect], *events: Any, now: int = 0) -> list[Effect]:
-    """Handle the events in order, and return all effects."""
     effects: list[Effect] = []
     for event in events:
         effects += machine.handle(event, now)

@@ -37,9 +37,6 @@ def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport
 
 
 def registration_of_slots(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
-    """Return the registration of a TaskManager with this number of free slots, each with an equal share of its
-    resources.
-    """
     size = share_of(total, slots)
     free = tuple(SlotStatus(slot_id=slot_id(task_manager, index), resources=size) for index in range(slots))
     return registers(task_manager, SlotReport(slots=free, total=total))

@@ -148,6 +148,5 @@ def pool() -> SlotPool:
 
 
 def free_slots(slots: SlotPool, *task_managers: TaskManagerId) -> tuple[AllocationId, ...]:
-    """Return the free slots of these TaskManagers, by default of `FIRST`."""
     held = (each for name in task_managers or (FIRST,) for each in slots.report(name).values())
     return tuple(filter(slots.is_free, held))

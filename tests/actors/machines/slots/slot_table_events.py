@@ -155,13 +155,11 @@ def slot_table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
 
 
 def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
-    """Return the effects of the events, except those on timers."""
     effects = feed(held, *events)
     return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
 
 
 def active(allocation: str = "a", slots: int = 2) -> SlotTable:
-    """Return a table whose first slot is active for the job."""
     held = slot_table(slots)
     effects_besides_timers(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
     return held

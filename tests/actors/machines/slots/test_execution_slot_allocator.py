@@ -32,7 +32,6 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """Return an allocator whose pool has these free slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots

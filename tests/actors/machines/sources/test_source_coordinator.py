@@ -39,7 +39,6 @@ INTERVAL_MS = 1_000
 
 
 def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
-    """Return a discovery that started at position `begun_at`, the names discovered before."""
     discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
@@ -65,8 +64,6 @@ def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
 
 
 class Coordinated:
-    """A source coordinator whose invariants are checked after every event."""
-
     def __init__(self, *names: str) -> None:
         self.coordinator = SourceCoordinator(graph_of(*(vertex(name, 2) for name in names or ("left",))))
 

@@ -30,13 +30,11 @@ def in_flight_rows(name: str) -> InFlightRows:
 
 
 def entering(*names: str) -> OperatorSubtaskState:
-    """Return the state of a reader subtask with these batches as input channel state."""
     parts = tuple(InputChannelStateHandle(gate=0, in_flight=in_flight_rows(name)) for name in names)
     return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
 
 
 def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
-    """Return the state of a producer subtask with this batch as output channel state."""
     part = ResultSubpartitionStateHandle(
         output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=in_flight_rows(name)
     )

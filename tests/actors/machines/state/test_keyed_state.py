@@ -18,7 +18,6 @@ def bounds(closed_to_ms: int | None, emitted_to_ms: int | None) -> ResultBounds:
 
 
 def state_with_bounds(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
-    """Return a state with one handle for each of these bounds."""
     handles = [
         SharedStateHandle(state_id=str(number), path=str(number), rows=1, size_bytes=1, key_groups=ALL)
         for number in range(len(of_handles))
@@ -30,7 +29,6 @@ def state_with_bounds(of_all: ResultBounds, *of_handles: ResultBounds) -> Operat
 
 
 def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
-    """Return the parts of the only keyed state."""
     (found,) = restored_keyed_state([state]).parts.values()
     return found
 

@@ -144,7 +144,6 @@ def checkpoint_with_schema(schema: StateSchema) -> CompletedCheckpoint:
 
 
 def part_of(snapshot: TaskStateSnapshot) -> StatePart:
-    """Return the only part of the only state."""
     states = [
         replace(
             state, keyed_state=b"", shared=tuple(replace(each, key_groups=state.key_groups) for each in state.shared)

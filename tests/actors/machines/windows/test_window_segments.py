@@ -271,7 +271,6 @@ class Storage:
         return Counter(row for handle in held for row in self.folders[handle.state_id] if row[1] > bound)
 
     def complete(self) -> None:
-        """Write the snapshots, and complete their checkpoints."""
         for batch_ids, place in self.under_way:
             self.segments.mark_written(batch_ids, place)
         self.under_way = []

@@ -231,7 +231,6 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 
 
 def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> object:
-    """Return the effective value of an option that is set at these levels."""
     said = dict(zip(LEVELS, SAMPLES[name], strict=True))
     in_file = dict(NEEDED.get(name, {})) | ({name: said[FILE]} if FILE in levels else {})
     (folder / "flykka.yaml").write_text(json.dumps(in_file))

@@ -32,8 +32,6 @@ SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
 class EmitNothingForAll(ProcessAllWindowFunction):
-    """Emits nothing."""
-
     def process(self, context: Any, elements: list[Any]) -> None: ...
 
 

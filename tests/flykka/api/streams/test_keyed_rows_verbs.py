@@ -16,7 +16,6 @@ pytestmark = pytest.mark.spark
 
 
 def nothing(rows: Any, state: Any) -> tuple[None, None]:
-    """Emit no rows, and retain no state."""
     return None, None
 
 

@@ -16,8 +16,6 @@ pytestmark = pytest.mark.spark
 
 
 class Holding(ProcessFunction):
-    """A function that has a Spark session as an attribute."""
-
     def __init__(self, session: SparkSession) -> None:
         super().__init__()
         self.session = session
@@ -40,8 +38,6 @@ def test_a_method_that_reads_a_program_variable_is_refused_by_name(spark: SparkS
     lock = threading.Lock()
 
     class Locking(ProcessFunction):
-        """A function that reads a variable of the program."""
-
         def __init__(self) -> None:
             super().__init__()
 

@@ -209,8 +209,6 @@ def _enriched(stream: DataStream) -> None:
 
 
 class Rates(RichFunction):
-    """A function with an `open` method."""
-
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows
 

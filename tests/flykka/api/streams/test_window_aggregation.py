@@ -27,7 +27,6 @@ LATE = OutputTag("late")
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
-    """Return bids per auction and hour, with a side output for late rows."""
     windowed = bids(spark, program).key_by("auction").window(HOURS)
     if tag is not None:
         windowed = windowed.side_output_late_data(tag)

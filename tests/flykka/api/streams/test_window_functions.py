@@ -26,14 +26,11 @@ LATE = OutputTag("late")
 
 
 def best(rows: DataFrame) -> DataFrame:
-    """Return the three highest bids of each window."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"), "auction")
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
 class OpenedFunction(RichFunction):
-    """A function with `open` and `close`."""
-
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows
 
@@ -86,7 +83,6 @@ def test_an_invalid_function_is_refused_at_once(
 
 
 def by_window(rows: DataFrame) -> DataFrame:
-    """Return the highest bids of each window."""
     sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
     return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
 

@@ -12,8 +12,6 @@ from tests.flykka.programs import bids
 
 
 class Queries(StreamExecutionEnvironment):
-    """Views over the streams of one program."""
-
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session, ClusterSettings())
         self.create_temporary_view("bid", bids(session, self.program))
@@ -23,7 +21,6 @@ class Queries(StreamExecutionEnvironment):
         raise AssertionError(f"the job {job_name} is not to run here")
 
     def operators(self, query: str) -> list[str]:
-        """Return the operators of a query after its sources, as EXPLAIN lists them."""
         numbered = [line.strip() for line in self.explain_sql(query).splitlines() if line.startswith("  ")]
         named = [line for line in numbered if line[0].isdigit()]
         return [line.split(". ", 1)[1].split("  <- ")[0] for line in named if not line.endswith(". bids")]

@@ -17,12 +17,10 @@ TWO_READERS = f"WITH r AS ({NUMBERED}) SELECT a.auction, a.n, b.n AS m FROM r AS
 
 
 def limits(queries: Queries, query: str) -> list[int]:
-    """Return the limits of the top-N operators of a query."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
 
 
 def numbers_all_rows(operators: list[str]) -> bool:
-    """Return whether a window function numbers all rows, without a limit."""
     return any(name.startswith("window(row_number") for name in operators) and not any(map(is_first_rows, operators))
 
 

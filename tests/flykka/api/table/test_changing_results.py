@@ -146,7 +146,7 @@ ORDINARY = {
     "session": "SELECT bidder, session_window(at, '3 seconds').start AS s, count(*) AS n FROM {b}"
     " GROUP BY session_window(at, '3 seconds'), bidder",
 }
-"""Queries of a view, appended or keyed, besides changing people."""
+"""Queries of a view, which appends rows or updates them by key, together with a changelog of people."""
 
 SOME = ("greatest", "placed", "means", "best", "nowhere", "none there")
 """Queries that each need functions that the others do not need."""
@@ -164,7 +164,6 @@ def bids(spark: SparkSession) -> Iterator[DataFrame]:
 
 @pytest.fixture
 def people(spark: SparkSession) -> DataFrame:
-    """Return changes of people in three batches."""
     return spark.createDataFrame(spark.sparkContext.parallelize(PEOPLE, 3).flatMap(lambda rows: rows), PERSON)
 
 
@@ -182,7 +181,6 @@ def env(
 
 
 def with_place(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """Return the rows with the index of their batch, and their position in the batch."""
     return rows.withColumn("batch", F.lit(next(numbers))).withColumn("place", F.monotonically_increasing_id())
 
 

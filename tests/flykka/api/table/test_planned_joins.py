@@ -120,7 +120,6 @@ def test_results_of_one_window_retain_their_window(queries: Queries, kind: str, 
 
 
 def counts_of_windows(size: str, slide: str = "") -> str:
-    """Return a query of counts per window, with the window's start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 

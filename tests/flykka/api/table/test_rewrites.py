@@ -58,7 +58,8 @@ KEYS = {
         2,
     ),
 }
-"""Queries with inner joins in an unfortunate order, and the joins that can have an equality."""
+"""Queries with inner joins in an unfortunate order, and the number of their joins that can have an equality condition.
+"""
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -89,7 +89,7 @@ SOME_UPSERTS = ("bidders", "dearest")
 
 @pytest.fixture
 def bids(spark: SparkSession) -> Iterator[DataFrame]:
-    """Ordered bids of a minute and a half. Pauses now and then end sessions, and some rows have no time."""
+    """Ordered bids of a minute and a half. Occasional pauses end sessions, and some rows have no time."""
     rows = [
         (
             n % 7,
@@ -123,7 +123,6 @@ def some_and_all(some: Sequence[str], queries: Iterable[str]) -> Any:
 
 
 def with_number(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
-    """Return the rows with the index of their batch."""
     return rows.withColumn("batch", F.lit(next(numbers)))
 
 

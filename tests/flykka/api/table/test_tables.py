@@ -163,7 +163,6 @@ def test_a_statement_set_is_one_job_validated_statement_by_statement(queries: Qu
 
 
 def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
-    """Return the uids of the stateful operators of an INSERT, by operator kind."""
     before = queries.program.transformations
     parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
     queries.statement_executor.statements.insert(*parsed)

@@ -1,4 +1,4 @@
-"""Tests where an INSERT needs an operator that keeps one row per key, and how EXPLAIN shows it."""
+"""INSERTs that need an operator with one row per key, and the line of this operator in EXPLAIN."""
 
 from __future__ import annotations
 

@@ -113,7 +113,8 @@ def test_a_changed_environment_variable_invalidates_the_plan(
 def test_a_variable_that_the_app_does_not_use_is_ignored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     record_inputs(app)
 
-    # Concatenated because this file is a module that is loaded when the app's inputs are recorded.
+    # The name is concatenated, because a variable counts as used if its name occurs in a loaded module, such as this
+    # file.
     monkeypatch.setenv("OF_" + "SOMEBODY_ELSE", "5")
 
     assert PlanCache(app, OPTIONS).find() is not None

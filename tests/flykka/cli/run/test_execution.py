@@ -111,8 +111,6 @@ def test_the_summary_contains_the_command_to_continue(
 
 
 class InterruptedApp(App):
-    """Submits a job, and gets a Ctrl-C while the job runs."""
-
     def __init__(self, job: OneJob, *, waits: bool) -> None:
         super().__init__("app.py")
         self.job, self.waits = job, waits

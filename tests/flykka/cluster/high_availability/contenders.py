@@ -12,8 +12,6 @@ PATIENCE = 60.0
 
 
 class Contender:
-    """Records notifications in order."""
-
     def __init__(self) -> None:
         self._notifications: Queue[tuple[str, object]] = Queue()
 
@@ -27,26 +25,22 @@ class Contender:
         self._notifications.put(("failed", error))
 
     def wait_granted(self) -> LeaderSessionId:
-        """Wait until this contender leads, and return its session."""
         session = self._wait("granted")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_revoked(self) -> LeaderSessionId:
-        """Wait until this contender has lost the leadership, and return the session that has ended."""
         session = self._wait("revoked")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_failed(self) -> BaseException:
-        """Wait until the election fails for this contender."""
         error = self._wait("failed")
         assert isinstance(error, BaseException)
         return error
 
     @property
     def has_no_more_notifications(self) -> bool:
-        """Return whether the test has waited for every notification."""
         return self._notifications.empty()
 
     def _wait(self, what: str) -> object:
@@ -59,7 +53,6 @@ class Contender:
 
 
 def lead(services: HighAvailabilityServices) -> LeaderStore:
-    """Wait until these services lead, and return their store."""
     contender = Contender()
     services.contend(contender)
     return services.store(contender.wait_granted())

@@ -17,7 +17,6 @@ class Place:
         self._services: list[HighAvailabilityServices] = []
 
     def services(self) -> HighAvailabilityServices:
-        """Return services for one more driver."""
         services = HighAvailabilityServices(self._backend())
         self._services.append(services)
         return services

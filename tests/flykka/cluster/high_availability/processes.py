@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[4]
 
 
 class Driver:
-    """One process, whose output can be awaited."""
-
     def __init__(
         self, *arguments: str, module: str = "tests.flykka.cluster.high_availability.driver", patience: float = PATIENCE
     ) -> None:
@@ -37,7 +35,6 @@ class Driver:
         Thread(target=self._listen, daemon=True).start()
 
     def wait_line(self) -> str:
-        """Wait for the next line of output."""
         try:
             return self._said.get(timeout=self._patience)
         except Empty:
@@ -52,13 +49,11 @@ class Driver:
         return self.wait_line()
 
     def send_command(self, command: str) -> None:
-        """Send a command without waiting for a reply."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
 
     def wait_ended(self) -> int:
-        """Wait until the process has ended, and return its exit code."""
         return self._process.wait(self._patience)
 
     def send(self, number: signal.Signals) -> None:

@@ -24,7 +24,6 @@ def application(folder: Path) -> Driver:
 
 
 def standby_of(first: Driver, folder: Path) -> Driver:
-    """Start a standby driver after the first driver has run a job."""
     assert first.wait_line() == "began"
     assert first.ask("run one") == "one has finished"
     second = application(folder)

@@ -42,8 +42,6 @@ def refuse_to_sync_folders(descriptor: int) -> None:
 
 
 class Holder:
-    """Acquires the lock, and ignores notifications."""
-
     def acquired(self) -> None: ...
 
     def lost(self) -> None: ...
@@ -52,7 +50,6 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """Return a backend that has locked its folder."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services

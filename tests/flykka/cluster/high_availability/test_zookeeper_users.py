@@ -47,7 +47,6 @@ def settings(server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
 
 
 def run_of(settings: ZooKeeperSettings) -> str:
-    """Return the run that a leader with these settings begins or continues."""
     services, contender = ZooKeeperHaServices(settings), Contender()
     try:
         services.contend(contender)

@@ -55,7 +55,6 @@ class ZooKeeperServer:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start the server, and wait until it is reachable."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [

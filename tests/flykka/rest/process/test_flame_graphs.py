@@ -83,7 +83,6 @@ class SampledThreads:
         return False
 
     def graph(self, kind: FlameGraphType = FlameGraphType.FULL, subtask: int | None = None) -> dict[str, Any]:
-        """Return the graph as soon as it is available."""
         while "data" not in (found := self.ask(kind, subtask)):
             pass
         return found

@@ -13,7 +13,6 @@ from flykka.rest.process.log import LOG_NAME, ProcessLog
 
 @pytest.fixture
 def log() -> Iterator[ProcessLog]:
-    """An attached log of five hundred bytes."""
     made = ProcessLog(500)
     made.attach()
     yield made

@@ -25,7 +25,6 @@ SOMEONE = Ref("/user/a", 1)
 
 
 def open_recorder(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
-    """Return a recorder whose system has started."""
     recorder = FlightRecorder(turns, payload_bytes=payload_bytes)
     recorder.open(system="ring", seed=7)
     return recorder

@@ -14,8 +14,6 @@ from flykka.spark_bridge.errors import SourceError
 
 @dataclass
 class Clock:
-    """A clock that is set by the test."""
-
     seconds: float = 1000.0
 
     def __call__(self) -> float:

@@ -17,8 +17,6 @@ from tests.spark_bridge.sink_contexts import sink_context
 
 
 class Attempt:
-    """The writer of one attempt."""
-
     def __init__(
         self,
         spark: SparkSession,
@@ -36,12 +34,10 @@ class Attempt:
         self.writer = bound.writer(context)
 
     def prepare(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches for a checkpoint and return the prepared values."""
         names = [name for batch in batches for name in self.writer.stage(batch).names]
         return self.writer.prepare_commit(checkpoint_id, tuple(names))
 
     def publish(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches, complete their checkpoint and return the prepared values."""
         prepared = self.prepare(checkpoint_id, *batches)
         self.writer.commit(checkpoint_id)
         return prepared

@@ -122,7 +122,6 @@ def statistics(table: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders of tables with the rows in one file, and with one file per row."""
     folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
     return {
         "together": append_checkpoints(spark, folder / "together", SCHEMA, rows),
@@ -148,7 +147,6 @@ def test_rows_are_found_by_the_values_of_each_type(
 
 
 def searched_values() -> Iterator[tuple[str, str, Any]]:
-    """Yield each value of each column with the operator that compares it."""
     for column, (_, values) in VALUES.items():
         for value in [value for value in values if value is not None]:
             yield from ((column, sign, value) for sign in OPERATORS)

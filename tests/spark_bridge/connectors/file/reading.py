@@ -11,7 +11,6 @@ from flykka.spark_bridge.rows.materialise import together
 
 
 def rows_of_source(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
-    """Return the rows of all existing files, sorted."""
     bound = source.bound(spark, source.event_time)
     discovered = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
     read = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)

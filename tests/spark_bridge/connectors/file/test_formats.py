@@ -21,7 +21,6 @@ ROWS = [(n, f"é {n}", datetime(2024, 1, 1, 0, 0, n, tzinfo=UTC).replace(tzinfo=
 
 
 def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
-    """Run a job that copies one folder to another."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.set_checkpoint_dir(str(folder / "checkpoints")).enable_checkpointing("200ms")
         env.from_source(source, WatermarkStrategy.no_watermarks(), uid="read").sink_to(sink).uid("write")

@@ -48,7 +48,6 @@ def file_names(discovered: SplitsDiscovered) -> list[list[str]]:
 
 
 def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered) -> list[list[tuple[int, int]]]:
-    """Return the rows of each batch."""
     schema = source.prototype(spark).schema
     read = [source.read(spark, schema, (batch,), in_slices=False) for batch in splits.splits]
     return [sorted((row.key, row.amount) for row in together(rows).collect()) for rows in read]

@@ -70,7 +70,6 @@ def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path, re
 
 
 def write_columns(folder: Path, **files: list[str]) -> Path:
-    """Write parquet files with these columns, each into a folder of its name."""
     for name, columns in files.items():
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.table({column: [1] for column in columns}), folder / name / "a.parquet")

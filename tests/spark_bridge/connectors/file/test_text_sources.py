@@ -32,7 +32,6 @@ GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 
 @pytest.fixture
 def csv_folder(tmp_path: Path) -> Path:
-    """A folder with one valid CSV file."""
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "good.csv").write_text(GOOD)

@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Sink:
-    """A folder, and writers of one subtask that write to it."""
-
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
@@ -53,7 +51,6 @@ class Sink:
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
     def visible_rows(self) -> list[int]:
-        """Return the rows that a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
     def staged(self, suffix: str = ".parquet") -> list[Path]:

@@ -36,8 +36,6 @@ NAME = "shop.orders"
 
 
 class Warehouse:
-    """A catalog in a folder."""
-
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.properties = {

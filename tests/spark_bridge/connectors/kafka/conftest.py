@@ -44,7 +44,6 @@ def kafka(broker: Broker) -> Broker:
 
 @pytest.fixture
 def gate(kafka: Broker, _gate: Gate) -> Gate:
-    """A proxy to the broker that can hold requests."""
     return _gate
 
 

@@ -42,7 +42,6 @@ SCHEMA = "origin string, at timestamp"
 
 
 def topics(folder: Path) -> tuple[str, str]:
-    """Return the input and the output topic."""
     return f"{folder.name}-flights", f"{folder.name}-{OUTPUT}"
 
 
@@ -84,7 +83,6 @@ def _counts(values: Iterable[bytes]) -> list[tuple[str, str, int]]:
 
 
 def in_delta(folder: Path) -> list[tuple[Any, ...]]:
-    """Return the rows that a reader of the table sees now."""
     return sorted(rows_of_table(folder / OUTPUT))
 
 

@@ -16,8 +16,6 @@ DEADLINE_S = 60.0
 
 
 class Request(IntEnum):
-    """Request types with their ids in Kafka's protocol."""
-
     PRODUCE = 0
     FETCH = 1
     INIT_PRODUCER_ID = 22
@@ -90,7 +88,6 @@ class Gate:
                 threading.Thread(target=self._connect, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop accepting clients."""
         # A thread in accept() does not notice that its socket was closed.
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
@@ -134,7 +131,6 @@ class Gate:
 
 @contextmanager
 def running_gate() -> Iterator[Gate]:
-    """Run a gate until the end of the block."""
     gate = Gate()
     threading.Thread(target=gate.serve, daemon=True).start()
     try:

@@ -32,7 +32,6 @@ def publish(address: str, topic: str, timeout_ms: int = 60_000) -> int:
 
 @contextmanager
 def publishing(address: str, topic: str, timeout_ms: int = 60_000) -> Iterator[subprocess.Popen[str]]:
-    """Run a process that publishes the rows."""
     command = [sys.executable, "-m", "tests.spark_bridge.connectors.kafka.publisher", address, topic, str(timeout_ms)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -47,7 +47,6 @@ def records(source: KafkaSource, splits: Sequence[SourceSplit], tasks: int = 1) 
 
 
 def record_values(source: KafkaSource) -> list[bytes | None]:
-    """Return the values of all records that one discovery finds."""
     return [record.value for record in records(source, discover_splits(source).splits)]
 
 

@@ -15,8 +15,6 @@ _JAAS = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class SecuredPorts:
-    """The ports by name, and the broker settings for them."""
-
     listeners: dict[str, Listener]
     settings: dict[str, str]
 
@@ -39,7 +37,6 @@ def secured_ports(folder: Path) -> SecuredPorts:
 
 
 def _make_certificate(folder: Path) -> Path:
-    """Create a key store with a key and its certificate."""
     home = os.environ.get("JAVA_HOME")
     keytool = str(Path(home, "bin", "keytool")) if home else "keytool"
     store = folder / "broker.p12"

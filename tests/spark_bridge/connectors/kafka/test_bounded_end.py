@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the time that a reader waits for records that do not exist."""
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 15.0)
 
 

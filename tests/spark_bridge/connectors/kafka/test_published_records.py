@@ -32,7 +32,6 @@ ROWS = pa.RecordBatch.from_pylist(
 
 
 def message(broker: Broker, topic: str, value: bytes | None) -> Message:
-    """Return the record with this value."""
     consumer = Consumer(broker.client(group_id="one", isolation_level="read_committed"))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
     while True:

@@ -26,7 +26,6 @@ DEADLINE_S = 60.0
 
 
 def make_again(broker: Broker, topic: str, *values: bytes) -> None:
-    """Delete a topic, and create another topic with the same name and these values."""
     broker.delete(topic)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -96,7 +95,6 @@ def test_an_error_names_a_deleted_topic(kafka: Broker, topic: str) -> None:
 
 
 def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path) -> JobClient:
-    """Start a job from the topic to files."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = KafkaSource.of_topics(broker.address, topic, log_level=0).discover_partitions_every("100ms")
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")
@@ -105,7 +103,6 @@ def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic:
 
 
 def wait_read(client: JobClient, rows: int) -> None:
-    """Wait until the source has read this many rows."""
     reached = threading.Event()
 
     def listen(said: Message) -> None:

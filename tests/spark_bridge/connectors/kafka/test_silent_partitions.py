@@ -63,8 +63,6 @@ def start_count_per_second(
 
 
 class JobMessages:
-    """Collects the messages of a job and waits for more of them."""
-
     def __init__(self, client: JobClient) -> None:
         self.rows = 0
         self.checkpoints = 0
@@ -78,7 +76,6 @@ class JobMessages:
             assert self._changed.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
-        """Return whether the condition becomes true within a short time."""
         assert time.monotonic() < self._deadline
         with self._changed:
             return self._changed.wait_for(holds, 0.1)
@@ -95,7 +92,6 @@ class JobMessages:
 
 
 def seconds(spark: SparkSession, folder: Path) -> int:
-    """Return the number of seconds that were counted."""
     return spark.read.schema("records bigint").parquet(str(folder / "out")).count()
 
 

@@ -18,8 +18,6 @@ NOW_MS = 1_700_000_000_000
 
 
 class Log:
-    """Sorted record times per partition."""
-
     def __init__(self, *partitions: Sequence[int]) -> None:
         self.partitions = partitions
         self.questions = 0
@@ -29,7 +27,6 @@ class Log:
         return {each.at: bisect_left(self.partitions[each.at.partition], time_ms) for each in ranges}
 
     def portions(self, limit: int) -> Iterator[list[int]]:
-        """Yield the times of each portion until no records are left."""
         order = TimeOrder(self.first_offsets)
         pending = [
             OffsetRange(at=TopicPartition("topic", number), start=0, end=len(times))

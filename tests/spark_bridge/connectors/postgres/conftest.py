@@ -31,7 +31,6 @@ def database(server: Server) -> Iterator[Database]:
 
 @pytest.fixture
 def writing(spark: SparkSession, tmp_path: object) -> Callable[[PostgresSink], Writing]:
-    """A function that creates writers of new attempts."""
     numbers = count()
 
     def make(sink: PostgresSink) -> Writing:

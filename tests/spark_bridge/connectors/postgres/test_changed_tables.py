@@ -25,7 +25,6 @@ def of_table(database: Database, table: str) -> PostgresCdcSource:
 
 
 def applied(rows: list[Row], key: int = 0) -> dict[object, Row]:
-    """Return the table that results from applying the changes."""
     state: dict[object, Row] = {}
     for row in rows:
         if row[-1] == "-D":

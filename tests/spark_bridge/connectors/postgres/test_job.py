@@ -34,7 +34,6 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def shop(database: Database) -> Database:
-    """A database with orders and the prices of items."""
     database.run(
         "CREATE TABLE items (item text PRIMARY KEY, price numeric(9,2))",
         "INSERT INTO items VALUES ('tea', 2.50), ('cup', 4)",

@@ -42,7 +42,7 @@ def test_one_of_several_equal_rows_is_removed_for_each_change(
         (None, nan, None, "-D"),
         (2, None, [], "-U"),
         (2, 1.0, [], "+U"),
-        # A row may go before it comes, and one that does both is not there.
+        # A row may be removed before it is added; then the table does not contain the row.
         (3, 1.0, None, "-D"),
         (3, 1.0, None, "+I"),
     ]

@@ -21,20 +21,16 @@ DEADLINE_S = 30.0
 
 @dataclass
 class Writing:
-    """A sink writer, and the checkpoints that it has prepared."""
-
     writer: SinkWriter[DataFrame]
     checkpoint: int = 0
     prepared: Sequence[Value] = field(default_factory=tuple)
 
     def prepare(self, *batches: DataFrame) -> None:
-        """Stage rows and prepare a checkpoint of these rows."""
         self.checkpoint += 1
         names = tuple(name for rows in batches for name in self.writer.stage(rows).names)
         self.prepared = self.writer.prepare_commit(self.checkpoint, names)
 
     def publish(self, *batches: DataFrame) -> None:
-        """Stage rows and publish them."""
         self.prepare(*batches)
         self.writer.commit(self.checkpoint)
 

@@ -30,7 +30,6 @@ class Server:
         self.listen()
 
     def listen(self) -> None:
-        """Listen for the first time or again."""
         self._listening = socket.create_server(("127.0.0.1", self.port))
         self._listening.settimeout(_DEADLINE_S)
         self.port = self._listening.getsockname()[1]
@@ -76,7 +75,6 @@ class Reading:
         self.discovery = SocketTextDiscovery(reader, OperatorId("source"))
 
     def look(self) -> None:
-        """Run one discovery."""
         discovered = self.discovery.discover(self.position)
         self.position, self.finished = discovered.position, discovered.finished
         for split in discovered.splits:

@@ -28,8 +28,6 @@ class Late:
 
 
 class Contents(ProcessWindowFunction):
-    """Emits the key, the window and the numbers of its rows."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         yield {"contents": (key, context.window(), tuple(each["n"] for each in elements))}
 
@@ -57,7 +55,7 @@ SUM = Aggregated(Sum(), "struct<total:bigint>")
 
 
 def windowed_table(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
-    """Return the operator, pickled once as if sent to workers."""
+    """Return a table with this window operator, which is pickled once as if sent to workers."""
     function = Contents() if function is None else function
     operator = WindowOperator(Windowing(assigner=assigner, function=function, row_type=ROW_TYPE, **more))
     return StateTable(cloudpickle.loads(cloudpickle.dumps(operator)))

@@ -36,8 +36,6 @@ LENGTHS = st.integers(1, 50)
 
 @dataclass(frozen=True)
 class Clock:
-    """A processing-time clock that the test sets."""
-
     now_ms: int = -1
 
     def get_current_processing_time(self) -> int:

@@ -90,8 +90,6 @@ def test_a_function_clears_window_state_but_keeps_key_state() -> None:
 
 
 class FiringsOfAll(ProcessAllWindowFunction):
-    """Counts the firings of windows over all rows."""
-
     firings = ValueStateDescriptor("firings", "bigint", 0)
     global_states = (firings,)
 
@@ -109,8 +107,6 @@ def test_a_function_of_all_rows_has_no_key_but_global_state() -> None:
 
 
 class FiringsOfSubtask(Contents, CheckpointedFunction):
-    """Counts the firings of all windows of the subtask."""
-
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("firings", "bigint"))
         self._firings = sum(self._state.get())
@@ -162,8 +158,6 @@ def test_a_context_is_invalid_after_its_call(use: Callable[[ProcessWindowContext
 
 
 class Undeclared(Contents):
-    """Accesses a state that was not declared."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         context.window_state().get_list_state(ListStateDescriptor("seen", "bigint"))
         yield {}
@@ -177,8 +171,6 @@ def test_undeclared_state_is_refused() -> None:
 
 
 class Forever(Contents):
-    """Declares window state with a time-to-live."""
-
     @property
     def window_states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]
         expiring = ValueStateDescriptor("seen", "bigint")
@@ -192,8 +184,6 @@ def test_window_state_lives_as_long_as_the_window() -> None:
 
 
 class Row1(Contents):
-    """Returns a single row instead of rows."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Any:
         return {"n": 1}
 
@@ -206,8 +196,6 @@ def test_a_function_that_returns_a_single_row_is_refused_with_a_hint() -> None:
 
 
 class Changing(Contents):
-    """Mutates its input rows."""
-
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         yield {"contents": tuple(each["n"] for each in elements)}
         for each in elements:

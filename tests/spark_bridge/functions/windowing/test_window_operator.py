@@ -33,7 +33,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 
 @dataclass
 class Session:
-    """A window of the model with the numbers of its rows."""
+    """A window of the model, and the sum of the numbers of its rows."""
 
     window: TimeWindow
     total: int
