@@ -1,28 +1,35 @@
 """Errors of the kernel, each with the party at fault.
 
-KernelError ├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken ├── SpawnRefusedError
-the spawner: it is ending, so no child of it could live ├── ProxyNotSupportedError      the caller: requested a Pykka
-proxy for a kernel actor ├── ActorInitializationError    the actor: its factory or `pre_start` failed ├── DeathPactError
-the actor: it watched another actor, and did not handle that actor's end ├── ActorDeadError              the asked actor
-ended before it replied (a `pykka.ActorDeadError`) ├── AskTimeoutError             no reply within the deadline (a
-`pykka.Timeout`) ├── AskFailedError              the asked actor failed while it handled the message ├──
-ReplyReturnedError          the asked actor returned its reply, which must be sent (a `TypeError`) ├── AskCycleError
-actors that wait for each other; the text names the chain ├── MailboxOverflowError        the mailbox of the asked actor
-was full ├── StashError                  the actor: it stashed a signal or nothing, or a message twice │   └──
-StashOverflowError      the actor: it stashed more than its Props allow ├── WaitInTurnError             the caller: a
-turn that waits for its own actor's end, which would never come ├── BlockingInLoopError         the actor: it would
-block the event loop that it shares with others ├── ForeignAwaitError           the actor: in virtual time it awaited an
-external event ├── NondeterminismError         the actor: it did something in its turn that a replay cannot reproduce
-├── CircuitBreakerOpenError     the called service has failed too often; it was not called ├──
-CircuitBreakerTimeoutError  the called service took longer than a circuit breaker allows ├── FutureCancelledError
-the caller cancelled the future ├── DurationError               the caller: a duration that cannot be parsed (a
-`ValueError`) ├── TraceError                  the file: not a trace, damaged, or written by a newer flykka (a
-`ValueError`) │   ├── ForeignModuleError      the caller: has not passed a module that the trace names │   │   └──
-UnknownTagError     the caller, or the file: the trace has a tag that no loaded module declares │   └──
-UnresolvedPropsError    the trace: one of its actors cannot be created here ├── ReplaySessionError          the caller:
-requests a missing turn or actor of a replayed trace (a `ValueError`) │   └── ForkError               the caller:
-requests a fault at a turn where it cannot happen ├── ShutdownBegunError          the caller: a shutdown task was added
-too late └── TerminationTimeoutError     the system did not end within the deadline; names the actors still alive
+KernelError
+├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
+├── SpawnRefusedError           the spawner: it is ending, so no child of it could live
+├── ProxyNotSupportedError      the caller: requested a Pykka proxy for a kernel actor
+├── ActorInitializationError    the actor: its factory or `pre_start` failed
+├── DeathPactError              the actor: it watched another actor, and did not handle that actor's end
+├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
+├── AskTimeoutError             no reply within the deadline (a `pykka.Timeout`)
+├── AskFailedError              the asked actor failed while it handled the message
+├── ReplyReturnedError          the asked actor returned its reply, which must be sent (a `TypeError`)
+├── AskCycleError               actors that wait for each other; the text names the chain
+├── MailboxOverflowError        the mailbox of the asked actor was full
+├── StashError                  the actor: it stashed a signal or nothing, or a message twice
+│   └── StashOverflowError      the actor: it stashed more than its Props allow
+├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
+├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
+├── ForeignAwaitError           the actor: in virtual time it awaited an external event
+├── NondeterminismError         the actor: it did something in its turn that a replay cannot reproduce
+├── CircuitBreakerOpenError     the called service has failed too often; it was not called
+├── CircuitBreakerTimeoutError  the called service took longer than a circuit breaker allows
+├── FutureCancelledError        the caller cancelled the future
+├── DurationError               the caller: a duration that cannot be parsed (a `ValueError`)
+├── TraceError                  the file: not a trace, damaged, or written by a newer flykka (a `ValueError`)
+│   ├── ForeignModuleError      the caller: has not passed a module that the trace names
+│   │   └── UnknownTagError     the caller, or the file: the trace has a tag that no loaded module declares
+│   └── UnresolvedPropsError    the trace: one of its actors cannot be created here
+├── ReplaySessionError          the caller: requests a missing turn or actor of a replayed trace (a `ValueError`)
+│   └── ForkError               the caller: requests a fault at a turn where it cannot happen
+├── ShutdownBegunError          the caller: a shutdown task was added too late
+└── TerminationTimeoutError     the system did not end within the deadline; names the actors still alive
 """
 
 from __future__ import annotations

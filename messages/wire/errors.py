@@ -1,9 +1,11 @@
 """The errors of encoding and decoding, each with the party at fault.
 
-MessageError ├── CodecError │   ├── DeclarationError   the class: a field has an annotation without a wire schema │
-├── EncodeError        the sender: the value is not what its class declares │   └── DecodeError        the bytes:
-truncated, altered, of another protocol, or from an incompatible peer └── UnresolvedRefError     the sender: the address
-was read outside an actor system, so it has no actor
+MessageError
+├── CodecError
+│   ├── DeclarationError   the class: a field has an annotation without a wire schema
+│   ├── EncodeError        the sender: the value is not what its class declares
+│   └── DecodeError        the bytes: truncated, altered, of another protocol, or from an incompatible peer
+└── UnresolvedRefError     the sender: the address was read outside an actor system, so it has no actor
 """
 
 from __future__ import annotations

@@ -117,12 +117,6 @@ def temporally_joined(
             f"the left side of a temporal JOIN cannot be rows that are {left.stream.changelog}, as each has one time",
             node.position,
         )
-    if right.stream.changelog.weight is not None:
-        raise RefusedError(
-            "the right side of a temporal JOIN cannot be rows with all their changes: register its view with the"
-            " changelog mode 'upsert', and let it read no aggregates or joins",
-            node.position,
-        )
     return _TemporalJoin(node, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, time, read).relation()
 
 
