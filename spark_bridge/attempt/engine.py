@@ -1,8 +1,3 @@
-"""The engine of one execution attempt on Spark: carries out the commands of the attempt's machine on its own threads.
-
-Operators process rows and state. The engine opens and closes them, moves the rows that they emit, and reports failures.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +72,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.batches import LazyRows, Storage
 
 _READ_AGAIN = 3
-"""Maximum number of readers that each read rows of columnar files again, without caching."""
+"""Maximum number of readers that each read columnar files again, without caching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +89,6 @@ class _OnLane:
 
 
 class SparkEngine(OperatorChain[Slices]):
-    """Implements `Engine` with Spark."""
-
     outside_state = True
 
     def __init__(
@@ -107,7 +100,7 @@ class SparkEngine(OperatorChain[Slices]):
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
-        """Create the engine. `report` is called from any thread. `predecessor` is the subtask's previous attempt."""
+        """`report` is called from any thread. `predecessor` is the subtask's previous attempt."""
         self._files = services.files
         self._filesystem = services.filesystem
         self._store = services.store
@@ -176,11 +169,9 @@ class SparkEngine(OperatorChain[Slices]):
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
-        """Report that the attempt cannot continue. Thread-safe."""
         self._report(EngineFailed(cause=serialized(error)))
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Open the chain once the previous attempt, which may still be ending, has ended."""
         self.end.await_predecessor()
         self._files.distribute(self._scope.session)
         self.restore(self._variables.restore(command.restore))
@@ -225,7 +216,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain. Batches of a broadcast variable come first and are added to the variable."""
+        """Process batches. Batches of a broadcast variable come first and are added to the variable."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)
@@ -279,7 +270,7 @@ class SparkEngine(OperatorChain[Slices]):
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all files of the subtask in a savepoint, and the folder if it is empty then.
+        """Delete all files of the subtask in a savepoint, and the folder if it is then empty.
 
         The coordinator that aborted the savepoint has deleted the folder, but possibly before the subtask wrote to it.
         """
@@ -292,7 +283,6 @@ class SparkEngine(OperatorChain[Slices]):
     # Batches
 
     def hold_batches(self, command: HoldBatches) -> None:
-        """Retain batches even after all other holders have released them."""
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
@@ -320,11 +310,10 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-        """Return the progress of work that has run for at least `at_least_ms`. May block on a call to Spark."""
         return read_progress(self._scope, self._workers.running(), at_least_ms)
 
     def last_work(self) -> AttemptWork:
-        """Return the recent work, stage by stage. Blocks on a call to Spark."""
+        """Return the recent work by stage. Blocks on a call to Spark."""
         return read_work(self._scope, self._workers)
 
     def cancel_work(self) -> None:
@@ -334,11 +323,10 @@ class SparkEngine(OperatorChain[Slices]):
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Wait for the threads until the cancellation timeout has passed."""
+        """Block until the threads have ended or the cancellation timeout has passed."""
         return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
-        """Cancel the attempt because its bridge has ended. Does nothing if the attempt has ended."""
         self.end.end_in_background(cancel=True)
 
 
@@ -441,7 +429,7 @@ class Flow:
     def _whole(
         self, outputs: tuple[ResultPartitionDescriptor, ...], materialised: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """Send rows to the outputs that are not split by key. Without rows nothing is sent."""
+        """Send rows to the outputs that are not split by key. Nothing is sent for an empty batch."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if materialised.rows else ():

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class AttemptFailures:
-    """Describes the failures of one attempt. Thread-safe."""
-
     def __init__(self, chain: BoundChain, origins: Origins, services: JobServices) -> None:
         self._chain = chain
         self._origins = origins

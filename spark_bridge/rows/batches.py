@@ -60,8 +60,6 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The current content of the store."""
-
     batches: int = 0
     rows: int = 0
     materialisations: int = 0
@@ -76,7 +74,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their count, their blocks, and their estimated size in memory."""
+    """The rows of one batch, their blocks, and their estimated size in memory."""
 
     rows: DataFrame | LazyRows | None
     storage: Storage
@@ -85,8 +83,6 @@ class _Content:
 
 
 class BatchStore:
-    """All batches of one job. Thread-safe."""
-
     def __init__(self) -> None:
         self._lock = Condition()
         self._closed = False
@@ -96,7 +92,9 @@ class BatchStore:
         """The number of threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Store the batches in `storage`. Free storage without a batch, and after the end of the job all storage."""
+        """Store the batches in `storage`. Storage without a batch is freed, and so is all storage after the end of the
+        job.
+        """
         with self._freeing() as freed:
             if not batches or self._closed:
                 freed.append(storage)
@@ -118,7 +116,6 @@ class BatchStore:
             return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
 
@@ -129,7 +126,6 @@ class BatchStore:
         return storage.is_whole()
 
     def memory_bytes(self, batch_id: BatchId) -> int:
-        """Return the estimated memory in bytes of a batch that the caller holds."""
         with self._lock:
             return self._held.content(batch_id).memory_bytes
 
@@ -146,7 +142,7 @@ class BatchStore:
         self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Release the output of an attempt, because its successor produces that output again."""
+        """Release the output of an attempt, because the next attempt produces that output again."""
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
@@ -221,8 +217,8 @@ class LazyRows:
     """Unread splits of the source operator `uid`, a function to read them, and their row count and latest event time.
 
     The stage that receives the batch reads the splits, several small ones of a source as one scan, because forwarding
-    rows would cost a Spark job and a copy. Implements `Storage` without storing anything. The latest event time is in
-    ms; None if no row has one or it is not needed.
+    rows would cost a Spark job and a copy. `Storage` is implemented without storing anything. The latest event time is
+    in ms; None if no row has one or it is not needed.
     """
 
     uid: str

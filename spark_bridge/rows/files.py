@@ -54,14 +54,13 @@ PARQUET = FileLayout()
 def read_parquet(
     session: SparkSession, paths: Sequence[str], schema: StructType | None = None, **options: str
 ) -> DataFrame:
-    """Return all rows of files, or of folders written by `write_files`, or raise an error."""
     # No row may be skipped, whatever the application has configured for its own reads.
     reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
     return rows_at(reader if schema is None else reader.schema(schema), paths)
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """Read paths literally, not as patterns, so that a bracket in a name is just a bracket.
+    """Read paths literally: a bracket in a name is not a pattern.
 
     Without pattern matching, Spark 4 reads all given paths once for each path that looks like a pattern. So each such
     path is read separately.
@@ -75,8 +74,8 @@ def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
 def read_in_order(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> DataFrame:
     """Read files completely, in the order of `paths` and, within each file, in the file's order.
 
-    A scan of several files begins with the largest. So a few files at a time are scanned and sorted in one partition. A
-    scan of one file is in order, even if the file is split.
+    A scan of several files begins with the largest file. So a few files at a time are scanned and sorted in one
+    partition. A scan of one file is in order, even if the file is split.
     """
     return together(list(_runs(scan, paths)))
 

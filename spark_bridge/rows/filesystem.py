@@ -69,7 +69,6 @@ class FileSystem:
 
     @cached_property
     def _is_of_hadoop(self) -> bool:
-        """Return True if Hadoop's default file system is used for local files."""
         return str(self._of(self._path("file:///")).getClass().getName()) in LOCAL_FILE_SYSTEMS
 
     @cached_property
@@ -180,7 +179,6 @@ class FileSystem:
             OSError: the file does not exist or may not be read.
             pyarrow.ArrowException: the address is not supported.
         """
-        # Hadoop writes `file:/folder/name` without escaping.
         if path.startswith(("/", _LOCAL)):
             return fs.LocalFileSystem().open_input_file("/" + path.removeprefix(_LOCAL).lstrip("/"))
         filesystem, inner = fs.FileSystem.from_uri(path)
@@ -273,7 +271,6 @@ class FileSystem:
         return True
 
     def _paths(self, statuses: Any) -> Sequence[str]:
-        """Return the paths of an array of statuses in one string: py4j would call the JVM several times per path."""
         number = len(statuses)
         if not number:
             return []

@@ -31,8 +31,6 @@ _SLICE, _ROW = "__slice", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    """Cached blocks, and the aggregates that the same job has computed."""
-
     blocks: Blocks
     numbers: Mapping[str, Any]
 
@@ -158,7 +156,7 @@ class Blocks:
 
 
 _CONSTRAINTS = 2
-"""The index of the constraints among those constructor arguments of `LogicalRDD` that are not case class elements."""
+"""The index of the constraints among the constructor arguments of `LogicalRDD` that are not case class elements."""
 
 
 def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROW = "__row"
 
 _HASH_BITS = 47
-"""The number of low bits of a key's position that are its hash. The bits above are its key group, of at most 32,768."""
+"""How many low bits of a key's position are its hash. The bits above are its key group, of at most 32,768."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,11 @@ class KeyGroups:
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
     def position(self) -> Column:
-        """Return the position of a row of state: its key group, followed by its hash. It is not negative."""
         hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 
     def position_of_row(self, row: Sequence[Column], row_bits: int) -> Column:
-        """Return the position of a row that is a key itself. Rows with equal keys differ only in the last bits."""
+        """Return the position of a row that is itself a key. Rows with equal keys differ only in the last bits."""
         last = F.lit((1 << row_bits) - 1)
         return self.position().bitwiseAND(F.bitwise_not(last)).bitwiseOR(F.xxhash64(*row).bitwiseAND(last))
 
@@ -63,7 +62,7 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
-    """Rows materialised in slices, and the row count of each slice."""
+    """Materialised slices, and the row count of each slice."""
 
     materialised: Materialised
     slices: tuple[DataFrame, ...]

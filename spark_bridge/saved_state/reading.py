@@ -72,7 +72,7 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """Create the state from the `states` of all subtasks. Raises `CheckpointStorageError` if a file is damaged."""
+        """`states` are those of all subtasks. Raises `CheckpointStorageError` if a file is damaged."""
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism
@@ -97,7 +97,6 @@ class SavedState:
 
     @property
     def has_windows(self) -> bool:
-        """True if state is stored by key and window."""
         return bool(self.schema.windows)
 
     @property
@@ -163,7 +162,7 @@ class SavedState:
     def panes(self) -> DataFrame:
         """Return state like `windows`, but by the panes that make up windows: keys, `pane_start`, and the values.
 
-        If windows do not overlap, each is one pane.
+        Windows that do not overlap are one pane each.
         """
         rows = self._merged(together([rows for rows, _ in self._open_panes(self.event_time_windows)]))
         return rows.select(*self._keys(), F.timestamp_micros(TIME).alias(PANE_START), *self._values())
@@ -229,7 +228,6 @@ class SavedState:
         return self._live(self._all_rows())
 
     def _live(self, rows: DataFrame) -> DataFrame:
-        """Return the newest row of each key that has state. `_REQUESTED` counts as a key column."""
         if self._has_one_row_of_each:
             return rows.where(~F.col(IS_DELETED))
         keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _REQUESTED]

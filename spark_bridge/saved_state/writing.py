@@ -54,7 +54,7 @@ _TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenState:
-    """The state of a subtask: its key groups, and the file of its rows, which is None without rows."""
+    """The state of a subtask: its key groups, and the file of its rows; None without rows."""
 
     key_groups: KeyGroupRange
     handle: ExclusiveStateHandle | None

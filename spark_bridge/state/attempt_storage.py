@@ -53,7 +53,6 @@ class ManagedMemory:
             return True
 
     def release(self, batch_ids: Iterable[BatchId]) -> None:
-        """Free the memory of segments. Segments without a reservation are ignored."""
         with self._lock:
             for batch_id in batch_ids:
                 self._used -= self._reserved.pop(batch_id, 0)
@@ -61,7 +60,7 @@ class ManagedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStorage:
-    """The storage of a `descriptor`'s attempt. With `merges_in_background`, segments merge in parallel to stages."""
+    """With `merges_in_background`, segments are merged in parallel to stages."""
 
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
@@ -78,7 +77,6 @@ class AttemptStorage:
 
     @property
     def local(self) -> LocalState[Any]:
-        """The subtask's checkpointed state that is still on the executors."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
 

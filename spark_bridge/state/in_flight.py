@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 
 class InFlightStore:
-    """Writes and reads the in-flight batches of one attempt, in the background."""
-
     def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
         self._descriptor = storage.descriptor
         self._storage = storage
@@ -71,7 +69,6 @@ class InFlightStore:
         return ref
 
     def _key_groups(self, gate: int) -> KeyGroups:
-        """Return the key groups by which the rows for a keyed gate were partitioned."""
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups but no keys"

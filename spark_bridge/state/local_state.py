@@ -20,13 +20,11 @@ Handles = tuple[SharedStateHandle, ...]
 class Holders(Protocol):
     """Manages the holders of batches and knows whether their rows still exist."""
 
-    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
-    def is_whole(self, batch_id: BatchId) -> bool:
-        """Return True if no row of the batch was lost with an executor or its disk."""
+    def is_whole(self, batch_id: BatchId) -> bool: ...
 
 
 class LocalState(Generic[Frame]):
@@ -47,13 +45,13 @@ class LocalState(Generic[Frame]):
                 self._checkpoints.setdefault(checkpoint_id, []).extend(segments)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Release the segments of checkpoints before a completed checkpoint, which are never restored."""
+        """Release the segments of all checkpoints before a completed checkpoint: they are never restored."""
         with self._lock:
             if checkpoint_id in self._checkpoints:
                 self._release([each for each in self._checkpoints if each < checkpoint_id])
 
     def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
-        """Return complete and undamaged segments of handles among `state_ids`, with the newest checkpoint first."""
+        """Return complete and undamaged segments of handles among `state_ids`, newest checkpoint first."""
         segments_by_handles: dict[Handles, list[Segment[Frame]]] = {}
         missing = set(state_ids)
         with self._lock:
@@ -66,7 +64,6 @@ class LocalState(Generic[Frame]):
         return segments_by_handles
 
     def close(self) -> None:
-        """Release all segments, and hold no more."""
         with self._lock:
             self._closed = True
             self._release(list(self._checkpoints))
@@ -80,8 +77,6 @@ class LocalState(Generic[Frame]):
 
 
 class LocalStates:
-    """The local states of a job's subtasks, which are empty unless `is_on`. Thread-safe."""
-
     def __init__(self, store: Holders, *, is_on: bool = True) -> None:
         self._store = store
         self._is_on = is_on

@@ -19,7 +19,6 @@ class StateBackend(Protocol[Frame]):
     """The key groups that the subtask owns."""
 
     attempt: str
-    """The attempt's name, a prefix of its files and holders."""
 
     merge_at: int
     """The number of segments of one level that are merged into one segment."""
@@ -33,7 +32,7 @@ class StateBackend(Protocol[Frame]):
     def read(self, readings: Sequence[Reading[Frame]]) -> Frame: ...
 
     def merge(self, rows: Frame, *, are_oldest: bool) -> Frame:
-        """Return the state with the same or fewer rows. `are_oldest` is true if there are no older rows than these."""
+        """Return the state with the same or fewer rows. `are_oldest` is true if no older rows exist."""
 
     def load(self, part: StatePart) -> Frame:
         """Return the rows of a checkpoint's handles, restricted to the key groups of `part`."""
@@ -47,8 +46,7 @@ class StateBackend(Protocol[Frame]):
         are deleted.
         """
 
-    def delete(self, handle: Handle) -> None:
-        """Try to delete written files; failures are ignored."""
+    def delete(self, handle: Handle) -> None: ...
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         """Return True if segments of another attempt can be used without a copy, in memory or on disk."""
@@ -60,7 +58,6 @@ class StateBackend(Protocol[Frame]):
         """Release the segments of a holder; a None holder is the state itself."""
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Run a merge of segments: in parallel to stages if segments may change during the merge, else at once."""
+        """Merge segments: in parallel to stages if segments may change during the merge, else at once."""
 
-    def check(self) -> None:
-        """Raise if the attempt was cancelled."""
+    def check(self) -> None: ...
