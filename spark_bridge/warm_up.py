@@ -33,7 +33,6 @@ def warm_up_in_background(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run some stages, in a session whose executors are all on this machine. Does nothing in other sessions."""
     if not has_one_machine(session):
         return
     try:

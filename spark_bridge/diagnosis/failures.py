@@ -1,9 +1,3 @@
-"""Converts failures to text: the error, the operator, and the user's line, with all causes in the stack trace.
-
-A failure may be wrapped several times: raised by a function in a Python worker, wrapped by Spark's task, stage and job,
-and once more by the bridge to Python. It is unwrapped to the first error.
-"""
-
 from __future__ import annotations
 
 import re
@@ -38,7 +32,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
     """Convert `raised` to text. `where` names the failed work, unless the failure itself names its operator.
 
     `lines` contains the line that created the operator, which is shown above the line that raised. Several lines are
-    candidates, which are shown if the line that raised is unknown.
+    candidates: they are shown only if the line that raised is unknown.
     """
     stack = "".join(traceback.format_exception(raised))
     suppresses = suppresses_restarts(raised)
@@ -56,7 +50,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
     if len(lines) > 1 and is_of_environment(name):
-        user_lines = []  # The failure was not caused by these operators.
+        user_lines = []
     elif len(lines) > 1:
         user_lines = [_ONE_OF_THESE, *map(str, lines)] if line is None else [str(line)]
     else:
@@ -69,7 +63,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
 
 
 def _is_of_plan(raised: BaseException) -> bool:
-    """Return whether Spark's analyzer has rejected a plan, which it would do again in the next attempt."""
+    """Return True if Spark's analyzer has rejected a plan, which would be rejected again in the next attempt."""
     state = raised.getSqlState() if isinstance(raised, AnalysisException) else None
     return state is not None and state.startswith(_OF_PLANS) and state not in _OF_CATALOGS
 
@@ -117,14 +111,16 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
 
 
 def _class_suppresses(name: str) -> bool:
-    """Return whether the class of a Python worker's exception, of which only the name is known, suppresses restarts."""
+    """Return True if the class of a Python worker's exception suppresses restarts. Only the name of the class is
+    known.
+    """
     module, _, class_name = name.rpartition(".")
     error_class = getattr(sys.modules.get(module or "__main__"), class_name, None)
     return getattr(error_class, "suppress_restarts", False) is True
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:
-    """Add the notes about the function's call and the row for which the exception was raised."""
+    """Add the notes that name the function's call and the row."""
     return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 

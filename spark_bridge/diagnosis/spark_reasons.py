@@ -1,9 +1,3 @@
-"""Failures of Spark itself: the texts that identify them, their names in flykka, and whether a restart can help.
-
-Exceptions of a user's function in a Python worker are not included. Whether the session still runs is determined in
-`spark_sessions` and not by a text, because without a session every call fails differently.
-"""
-
 from __future__ import annotations
 
 import re
@@ -18,7 +12,7 @@ _WHY_EXITED = "a function has ended its process (os._exit), crashed in native co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReason:
-    """A failure's name and description. `lost_rdd` is Spark's id of lost materialised rows."""
+    """`lost_rdd` is Spark's id of lost materialised rows."""
 
     name: str
     text: str
@@ -38,7 +32,8 @@ class _ReasonPattern:
     fatal: bool = False
 
 
-# The first match wins: Spark wraps the cause of a lost executor into its loss, and that into a lost batch.
+# The first match wins: Spark's message about a lost executor contains the cause, and that about a lost batch contains
+# both.
 _PATTERNS = (
     _ReasonPattern(
         name="SessionStoppedError",
@@ -103,13 +98,11 @@ _PATTERNS = (
 
 
 OF_STORAGE = frozenset(("DiskFullError", "StorageError"))
-"""The names of failures of storage."""
 FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
-"""The names of failures after which a restart does not help."""
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return Spark's failure, recognised in the message `text`; None if it is unknown."""
+    """Return the failure of Spark whose message is `text`; None if it is unknown."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

@@ -1,8 +1,3 @@
-"""Extracts the file and the reason from errors of Spark about files that it cannot read.
-
-Spark names the file at the top of a chain of causes and the reason at its end.
-"""
-
 from __future__ import annotations
 
 import re
@@ -74,7 +69,7 @@ def too_long_text(text: str) -> str | None:
 
 
 def _cause_text(throwable: Any) -> str:
-    """Return the text of a cause, with its type if it is a library's exception."""
+    """Return the text of a cause, preceded by its type if it is a library's exception."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A type of operation: what it does, in Spark's terms, and its replacement in a streaming program."""
+    """A type of operation: its effect, in Spark's terms, and its replacement in a streaming program."""
 
     does: str
     instead: str

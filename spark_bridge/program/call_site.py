@@ -21,7 +21,6 @@ class CallSite:
 
     @property
     def source(self) -> str:
-        """The text of the line; empty if the file can no longer be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:

@@ -98,8 +98,6 @@ class _NotDecomposableError(Exception):
 
 
 class ExpressionBuilder:
-    """Rebuilds expressions and converts them to Columns."""
-
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
 
@@ -117,7 +115,7 @@ class ExpressionBuilder:
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
-        """Return an unresolved column with this name, optionally qualified with the alias of its rows."""
+        """Return an unresolved column, optionally qualified with the alias of its rows."""
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
@@ -140,8 +138,6 @@ class ExpressionBuilder:
 
 
 class Aggregation:
-    """Spark's plan for a grouping with its aggregates."""
-
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
         self._builder = ExpressionBuilder(prototype.sparkSession)
         expressions = list(elements(plan.aggregateExpressions()))
@@ -171,7 +167,7 @@ class Aggregation:
     def decompose(self, key_name: Callable[[int], str], row_count: str) -> Decomposition | None:
         """Split the aggregates into parts and results; None if they must be computed from all rows at once.
 
-        Results refer to keys as `key_name(place)`, and to the row count as `row_count`.
+        Results refer to the key at index i as `key_name(i)`, and to the row count as `row_count`.
         """
         self._row_count = row_count
         # A result expression may contain a key column next to aggregates.
@@ -205,7 +201,7 @@ class Aggregation:
         return self._builder.column(self._builder.rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
-        """Return the value of an aggregate function as an expression over its parts, which are added."""
+        """Return an aggregate function as an expression over its parts, and add these parts."""
         if aggregate.isDistinct() or aggregate.filter().isDefined():
             raise _NotDecomposableError
         function = aggregate.aggregateFunction()
@@ -280,7 +276,6 @@ class Aggregation:
 
 
 def _can_be_parted(function: Any, mode: str) -> bool:
-    """Return True if a sum of sums fails, wraps or becomes null in the same cases as the sum of the rows."""
     argument = _type(function.child())
     if isinstance(argument, DecimalType):
         return mode == "ANSI" or argument.precision <= EXACT_DIGITS
@@ -300,7 +295,6 @@ def _summand(sum_type: DoubleType | DecimalType) -> DataType:
 
 
 def _counts_rows(count: Any) -> bool:
-    """Return True if a count counts all rows, because its arguments are constants that are not null."""
     return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 

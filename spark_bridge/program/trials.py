@@ -1,5 +1,3 @@
-"""Rejects plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
@@ -83,8 +81,8 @@ def checked_static(static: object) -> DataFrame:
 
 
 def checked_how(how: str, on: JoinOn | None) -> str:
-    """Return the join type by Spark's canonical name. Raises `PrototypeError` if the type does not exist, would have
-    another meaning batch by batch, or needs columns to join on.
+    """Return Spark's canonical name of the join type. Raises `PrototypeError` if the type does not exist, needs columns
+    to join on, or would have another meaning batch by batch.
     """
     columns = on if isinstance(on, list) else [] if on is None else [on]
     if not all(isinstance(each, str | Column) for each in columns):

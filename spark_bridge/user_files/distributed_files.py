@@ -46,7 +46,7 @@ _holders: dict[tuple[str, str], set[object]] = {}
 
 
 def distribute(session: SparkSession, unit: str, holder: object) -> None:
-    """Distribute a unit to every executor before its next task, until the last holder withdraws it. Blocks."""
+    """Distribute a unit to every executor before its next task, until the last holder withdraws the unit. Blocks."""
     context = session.sparkContext
     with _lock:
         holders = _holders.setdefault((context.applicationId, unit), set())

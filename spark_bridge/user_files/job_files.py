@@ -13,12 +13,9 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
-    """The units of a job, some of which are on the Python path. Thread-safe."""
-
     def __init__(
         self, *, resources: JobResources = NO_RESOURCES, units: tuple[str, ...] = (), on_path: tuple[str, ...] = ()
     ) -> None:
-        """Create the files; `resources` are those for functions in this process."""
         self.resources = resources
         self._units = units
         self._on_path = on_path
@@ -26,7 +23,6 @@ class JobFiles:
         self._session: SparkSession | None = None
 
     def distribute(self, session: SparkSession) -> None:
-        """Distribute the files to the executors of a session, once per session. Blocks."""
         if not self._units:
             return
         with self._lock:
@@ -38,7 +34,7 @@ class JobFiles:
             self._session = session
 
     def withdraw(self) -> None:
-        """Withdraw the files. Does nothing if they were withdrawn. Blocks."""
+        """Withdraw the files, if any are distributed. Blocks."""
         with self._lock:
             session, self._session = self._session, None
             if session is not None:

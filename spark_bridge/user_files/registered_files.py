@@ -48,7 +48,7 @@ class RegisteredFiles:
 
     @property
     def resources(self) -> JobResources:
-        """Return the resources of a job for functions that are tested in this process."""
+        """Resources for functions that are tested in this process."""
         return JobResources(
             broadcast_variables=None,
             cached_files=dict(self._cached),
@@ -92,7 +92,7 @@ class RegisteredFiles:
         self._add_on_path(staged_files.add("site-packages", lambda to: install(source, packages, to, call)), context)
 
     def close(self) -> None:
-        """Release all files, when no job of the environment runs any more."""
+        """Release all files. Called when no job of the environment runs any more."""
         for context in self._contexts:
             take_off_path(context, self._on_path)
         for unit in self._on_path:
