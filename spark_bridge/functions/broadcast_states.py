@@ -73,11 +73,9 @@ class BroadcastStates:
         self._read_only = {name: ReadOnlyBroadcastState(state) for name, state in self._states.items()}
 
     def writable(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return the writable map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._states[self._name(descriptor)]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return the read-only map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._read_only[self._name(descriptor)]
 
     def _name(self, descriptor: MapStateDescriptor) -> str:

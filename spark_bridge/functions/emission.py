@@ -35,7 +35,6 @@ class Collector:
         self._emitted = Emitted()
 
     def drain(self) -> Emitted:
-        """Return the emitted rows, and start with an empty collection."""
         emitted, self._emitted = self._emitted, Emitted()
         return emitted
 

@@ -1,6 +1,6 @@
 """Calls a function for the rows of a batch, with its method for each input, and for due timers.
 
-The loops do as little as possible per row: they use local variables, set two attributes, and call the function.
+For speed, the loops do little per row: they use local variables, set two attributes, and call the function.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NewContext = Callable[[], Any]
 
 
 class RowCall(NamedTuple):
-    """The method called for rows of an input: its name, and the constructor of its contexts."""
+    """The name of a function's method for the rows of an input, the method, and the constructor of its contexts."""
 
     name: str
     call: Call
@@ -110,8 +110,8 @@ class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
     `columns` are those of the emitted rows, `side_columns` those of side outputs by tag id, or None to skip the check.
-    A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`; `lists` are the states at
-    its last snapshot. Its contexts provide the `resources` of its job.
+    A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`. `lists` are the states at
+    its last snapshot.
     """
 
     _calls: tuple[RowCall, ...]
@@ -267,7 +267,7 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
 class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
     """Runs a function with keys, with the states and timers of the current keys.
 
-    A slot is the number of a key within a call: `keys` contains the key of each slot, and `StateColumns` its state. A
+    A slot is the index of a key within a call: `keys` contains the key of each slot, and `StateColumns` its state. A
     broadcast row has `NO_SLOT`.
     """
 
@@ -411,7 +411,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
 
 def _no_rows(timestamp: int, ctx: TimerContext) -> None:
-    """Does nothing: the timer was registered by an earlier function that this function has replaced."""
+    """Ignores a timer that was registered by a function which this function has replaced."""
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

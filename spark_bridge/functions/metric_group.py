@@ -62,7 +62,7 @@ class Counter:
 
 
 class Meter:
-    """Counts events, from which the receiver computes a rate."""
+    """Counts events. The receiver of the metric computes a rate."""
 
     __slots__ = ("_events",)
 
@@ -108,7 +108,7 @@ class Histogram:
 
 
 class Gauge:
-    """A gauge, whose value is the result of a function that is called once for each batch."""
+    """A gauge. Its value is the result of a function that is called once for each batch."""
 
     __slots__ = ("_function",)
 

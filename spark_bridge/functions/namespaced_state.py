@@ -1,4 +1,4 @@
-"""State by key and namespace, as windows need it: a map for each key, whose entries are used like other state."""
+"""State by key and namespace, for windows: a map for each key, whose entries are used like other state."""
 
 from __future__ import annotations
 

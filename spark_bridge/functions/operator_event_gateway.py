@@ -55,7 +55,6 @@ class OperatorEventGateway:
         return None if result is None else event_from_bytes(result)
 
     def drain(self) -> Sent | None:
-        """Return what was sent since the batch began; None if nothing was sent."""
         if not self._events and not self._updates:
             return None
         sent = Sent(events=tuple(self._events), updates=tuple(self._updates), functions=self._functions)

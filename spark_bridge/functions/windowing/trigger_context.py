@@ -1,6 +1,6 @@
 """Calls the trigger of an operator with the current window's time, timers and state.
 
-A runner identifies a timer by key and time; a window operator also needs its window.
+A runner identifies a timer by key and time; a window operator also needs the window of the timer.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class WindowTimers:
 
 
 class WindowTriggerContext:
-    """Calls a trigger for the current window, and is the context that it receives."""
+    """Calls a trigger for the current window, and is the context that the trigger receives."""
 
     def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
         self._trigger = trigger

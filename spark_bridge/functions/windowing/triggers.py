@@ -62,7 +62,9 @@ class EventTimeTrigger(_TimersIgnored):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Register the end of the merged window. If the watermark has passed it, the current row fires the window."""
+        """Register the end of the merged window. If the watermark has passed the end, the current row fires the
+        window.
+        """
         if (last := window.max_timestamp()) > ctx.get_current_watermark():
             ctx.register_event_time_timer(last)
 

@@ -78,7 +78,7 @@ class Aggregated(Combination):
 
 @dataclass(slots=True)
 class Fired:
-    """Elements of a window that fires, and the contents that an evictor has retained before the function was called."""
+    """Elements of a firing window, and the contents that an evictor has retained before the function was called."""
 
     elements: list[Any]
     retained: Elements | None = None
@@ -95,7 +95,6 @@ class WindowContents:
         self._value = state if isinstance(state, AddingState) else None
 
     def at(self, window: Window) -> None:
-        """Set the window whose contents are accessed."""
         self._namespace.name = namespace_of(window)
 
     def add(self, row: Row, timestamp: int | None) -> None:
@@ -117,7 +116,7 @@ class WindowContents:
         return Fired([self._value.get()])
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        """Handle the return of the function that was called with these elements."""
+        """Store the contents that remain after the function was called with the elements."""
 
     def clear(self) -> None:
         self._state.state.clear()
@@ -128,7 +127,9 @@ class WindowContents:
 
 
 class EvictedContents(WindowContents):
-    """Contents from which an evictor removes rows: rows with their times, which are combined when the window fires."""
+    """Rows with their times, from which an evictor removes rows. The remaining rows are combined when the window
+    fires.
+    """
 
     def __init__(
         self, combination: Combination, row_type: str, context: FunctionRuntimeContext, evictor: Evictor
