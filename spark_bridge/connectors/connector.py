@@ -1,4 +1,4 @@
-"""Connector, the description of a connector. Entry points of the group `flykka.connectors` list the connectors."""
+"""Descriptions of connectors, which entry points of the group `flykka.connectors` declare."""
 
 from __future__ import annotations
 

@@ -45,7 +45,6 @@ class ConsoleSink(Sink):
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """False, since rows are printed when they arrive."""
         return False
 
     @property
@@ -60,8 +59,6 @@ class ConsoleSink(Sink):
 
 
 class ShowingWriter(SinkWriter["DataFrame"]):
-    """Shows the first rows of nonempty batches, with one Spark job, and a small second job for the shown rows."""
-
     def __init__(self, context: SinkContext) -> None:
         self._context = context
 
@@ -80,8 +77,6 @@ class ShowingWriter(SinkWriter["DataFrame"]):
 
 
 class ConsoleWriter(ShowingWriter):
-    """Prints the rows of one attempt. Concurrent batches are numbered in print order."""
-
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
         super().__init__(context)
         self._sink = sink
@@ -101,7 +96,6 @@ class ConsoleWriter(ShowingWriter):
 
 TextRow = tuple[str | None, ...]
 Receive = Callable[[Sequence[TextRow], int], None]
-"""A function that receives rows of a batch, and the number of omitted rows."""
 
 
 @dataclass(frozen=True, slots=True)

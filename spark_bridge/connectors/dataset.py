@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def as_stored(prototype: DataFrame) -> DataFrame:
-    """Return a prototype of the rows as they will be read: all columns are nullable, as always in files."""
+    """Return a prototype of the rows as they will be read: in files, all columns are nullable."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
     return prototype.sparkSession.createDataFrame([], schema)
 
@@ -59,7 +59,6 @@ class DatasetSink(FileSink):
 
     @property
     def is_internal(self) -> bool:
-        """True: only later jobs of the environment read the folder."""
         return True
 
     def for_job(self, job_id: JobId) -> Self:
@@ -92,7 +91,7 @@ class DatasetSource(FileSource):
         )
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Return the discovery of its files. A dataset without rows has no files, which is not an error here."""
+        """Return the discovery of the files. A dataset without rows has no files, which is not an error."""
         return (_NothingToFind if self.is_empty else FileSplitDiscovery)(self, operator_id, filesystem)
 
     def __str__(self) -> str:
@@ -107,7 +106,7 @@ class _NothingToFind(FileSplitDiscovery):
 
 
 def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
-    """Return the files of a dataset that a job has stored in a folder; None if it is incomplete. May block."""
+    """Return the files of a dataset that a job has stored in a folder; None if the dataset is incomplete. May block."""
     if not filesystem.exists(f"{folder}/{SUCCESS}"):
         return None
     return tuple(sorted(filesystem.paths_below(folder)))

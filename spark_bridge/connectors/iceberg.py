@@ -111,8 +111,8 @@ _WRITER, _CHECKPOINT = "flykka.writer", "flykka.checkpoint-id"
 class AppendToIceberg:
     """Adds the staged files of one transaction to a table once: the same commit records their checkpoint as a property.
 
-    pyiceberg would rebase a commit on a faster commit, even on that of the same checkpoint. So rebasing is disabled,
-    and the commit is repeated with the new version of the table.
+    pyiceberg would rebase a commit on a faster commit, even on a commit of the same checkpoint. So rebasing is
+    disabled, and the commit is repeated with the new version of the table.
     """
 
     name: TableName

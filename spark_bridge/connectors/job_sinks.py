@@ -45,8 +45,6 @@ def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
-    """Contents of the folders of a job's sinks before it starts. `shows_only` is true if no sink stores rows."""
-
     published: tuple[PublishedFiles, ...]
     shows_only: bool
 
@@ -70,7 +68,6 @@ def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSy
 def delete_published(
     job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
 ) -> None:
-    """Delete the files that the job has published in some of the folders of its sinks. May block."""
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
             published = sink.published_files(filesystem, job_graph.name)
@@ -93,11 +90,11 @@ def take_over_staged(
 ) -> None:
     """Move rows staged by former owners of this job, or of another job of the same program. May block.
 
-    This is done before the checkpoint to continue from is chosen. Afterwards a former owner that was paused cannot
-    publish rows of a checkpoint that it completes later. See `StagingOwner`.
+    Call this before the checkpoint to continue from is chosen. Afterwards a former owner that was paused cannot publish
+    rows of a checkpoint that it completes later. See `StagingOwner`.
 
     Raises:
-        OwnershipLostError: there is a later owner than this one.
+        OwnershipLostError: there is a later owner than this process.
         SinkError: a folder cannot be moved.
     """
     for vertex in job_graph.vertices:

@@ -29,8 +29,6 @@ def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
 
 
 class NamedDiscovery:
-    """The discovery of splits for one operator, whose errors name the operator."""
-
     def __init__(self, discovery: SplitDiscovery, uid: str, registry: CodeRegistry) -> None:
         self._discovery = discovery
         self._uid = uid

@@ -114,7 +114,7 @@ class StagingOwner:
         """Return the current path of a staged file or folder that a checkpoint of this or another job has recorded as
         `path`.
 
-        Another job's rows were moved by the same owner.
+        The same owner has moved the rows of both jobs.
         """
         return current_path(path, self._names, self.filesystem.exists, self.number)
 
@@ -157,12 +157,11 @@ def _number(name: str) -> int | None:
 logger = logging.getLogger("flykka.spark_bridge")
 
 Pending = TypeVar("Pending", PendingFile, StagedBatch)
-"""The elements of state that a sink has staged and not yet committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """A batch: its folder, its files, and their row count. Without rows it has no files."""
+    """A batch: its folder, its files, and their row count. A batch without rows has no files."""
 
     folder: str
     files: tuple[str, ...] = ()
@@ -187,7 +186,6 @@ class Staging:
 
     @cached_property
     def owner(self) -> StagingOwner:
-        """This process, as one of the job's successive owners."""
         root = self._filesystem.qualified(self._job_folder)
         return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 
@@ -198,6 +196,7 @@ class Staging:
 
     def was_published(self, batch: str) -> bool:
         """Return True if an earlier attempt has published a batch: its folder was deleted, and its job's folder exists.
+
         Raises `SinkError` if the folder of this job is missing, which is never deleted while the job runs.
         """
         job = job_folder(batch)
@@ -211,7 +210,7 @@ class Staging:
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
-        """The folders to record in a checkpoint, so that an attempt that restores it clears them."""
+        """The folders to record in a checkpoint. An attempt that restores the checkpoint clears them."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> WrittenBatch:
@@ -327,7 +326,7 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """Writes rows that wait for their checkpoint: it stages them in the job's folder, and commits those due."""
+    """Stages rows in the job's folder until their checkpoint is complete, and then commits them."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
@@ -342,13 +341,10 @@ class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
         return published
 
     @abstractmethod
-    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
-        """Publish rows staged by this attempt. Return the files that readers can see now."""
+    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]: ...
 
 
 class StagedRows:
-    """Batches that are staged unchanged until they are read again, by this attempt or a later one."""
-
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
         self._staging = staging
         self._layout = layout
@@ -429,7 +425,7 @@ def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
     """Raise `SinkError` if a staged file or folder, or a path to which it was moved, exists or cannot be seen because
-    its disk or share is unavailable. Then nothing is lost, and the job can restart.
+    its disk or share is unavailable. The rows are then not lost, and the job can restart.
     """
     # The output folder or the checkpoint directory, which is never deleted together with the staged rows below it.
     top = job_folder(paths[0]).rsplit("/", 2)[0]
@@ -441,7 +437,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists, while `folder` does: without it, the disk may be unavailable."""
+    """Return True if none of the paths exists while `folder` does: without the folder, the disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists
@@ -450,7 +446,6 @@ def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
 
 
 def check_size(path: str, *, written: int, found: int) -> None:
-    """Raise `StagedFileError` unless a staged file has the size with which it was written."""
     if found != written:
         raise StagedFileError(
             f"{path} is damaged: {written} bytes were staged, but it has {found}; its rows cannot be published"
@@ -472,7 +467,7 @@ def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
 
 
 def _sync_above(root: str) -> None:
-    """Make the names of all parent folders of a local folder durable, since Spark has created missing ones."""
+    """Make the names of all parent folders of a local folder durable, because Spark has created missing parents."""
     if is_local(root):
         _, path = split_address(root)
         sync_folders(map(str, PurePath(path).parents))

@@ -3,7 +3,7 @@
 The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs rejects a commit if a `txn` of the
 same writer has been committed since the table was opened, and rebases on appends of others. Conflicts that it cannot
 resolve, such as two commits that remove the same file, are retried with the new version of the table. If another
-attempt has committed the same checkpoint, the new version shows that, and nothing has to be done.
+attempt has committed the same checkpoint, the new version shows that commit, and nothing has to be done.
 """
 
 from __future__ import annotations
@@ -210,7 +210,6 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
 
 
 def now_ms() -> int:
-    """Return the time for a commit's entries, from which vacuum computes how long to keep removed files."""
     return time.time_ns() // 1_000_000
 
 
@@ -276,9 +275,9 @@ class UpsertIntoDelta:
     """Merges the staged changes of one transaction into a table by `keys`, with delta-rs in this process.
 
     Spark finds the last change of each key and writes these changes next to the staged files, and delta-rs reads them
-    batch by batch. The last change is determined by the columns of `sequence`, and then by arrival order, which is that
-    of the batches, and of the rows in their files. `rows` are the columns in the table, and `kind` is the column with
-    the rows' kinds, or None if all rows are inserted or updated.
+    batch by batch. The last change is determined by the columns of `sequence`, and then by arrival order: the order of
+    the batches, and of the rows in their files. `rows` are the columns in the table, and `kind` is the column with the
+    rows' kinds, or None if all rows are inserted or updated.
     """
 
     location: TableLocation
@@ -393,7 +392,7 @@ def _never_null(name: str) -> Column:
 
 
 def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
-    """Return a reader of the rows of files, which reads lazily."""
+    """Return a reader that reads the rows of files lazily."""
     with closing(opened(paths[0])) as file:
         schema = pq.read_schema(file).remove_metadata()
 
@@ -412,12 +411,13 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""Number of latest versions that may not be durable yet."""
+"""How many of the latest versions may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
     """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later one.
-    Raises `SinkError` if every try conflicts with commits of others.
+
+    Raises `SinkError` if every try conflicts with other commits.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -460,7 +460,7 @@ def recording(transaction: Transaction) -> CommitProperties:
 def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:
     """Make commits and their added files durable, up to the commit of the transaction or the first missing version.
 
-    delta-rs syncs neither the files of its log nor those that a merge writes. Raises `OSError`.
+    delta-rs syncs neither the files of its log nor the files that a merge writes. Raises `OSError`.
     """
     if not transaction.fsync or not is_local(location.path):
         return

@@ -155,7 +155,6 @@ class DeltaSource(Source):
         return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return a copy with this event-time column, an absolute path, and the table's columns."""
         filesystem = FileSystem(session)
         here = replace(self, path=filesystem.absolute(self.path), event_time=event_time)
         return replace(here, schema=here._columns(filesystem))
@@ -284,7 +283,7 @@ class DeltaSplitDiscovery:
         return _Position(snapshot=whole, version=whole + 1, end=end)
 
     def _files(self, at: _Position) -> Sequence[AddedFile] | None:
-        """Return the files of the snapshot, or those that the version adds, by path; None if it does not exist."""
+        """Return the files of the snapshot, or the files that the version adds, by path; None if it does not exist."""
         is_whole = at.snapshot is not None
         version = at.version if at.snapshot is None else at.snapshot
         if self._listed is not None and self._listed[:2] == (version, is_whole):
@@ -368,7 +367,7 @@ class DeltaSplitDiscovery:
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """Return the split of a file of a version. Its content is everything that is needed to read the file."""
+    """Return the split of a file of a version, with all data that is needed to read the file."""
     content = {
         "version": version,
         "path": file.path,
@@ -411,8 +410,8 @@ def read_files(
 ) -> DataFrame:
     """Return the rows of files of the table at a path.
 
-    Nearly all files are in folders named after their partitions. These are read in one scan, because Spark reads the
-    partition columns from the names. The protocol allows other folders, and then each partition is read in its own
+    Nearly all files are in folders named after their partitions. These files are read in one scan, because Spark reads
+    the partition columns from the names. The protocol allows other folders, and then each partition is read in its own
     scan. With `keeps_order` the rows are in the order of the files, so only consecutive files are read together.
     """
     located = (
@@ -440,7 +439,6 @@ def _scan(
 
 
 def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
-    """Return the values of a file's partition; None if Spark reads the same values from the names of folders."""
     # Spark would read a time in folder names in the session's time zone, but the log has it in UTC.
     has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
     is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
@@ -475,7 +473,7 @@ NO_DELETION_VECTORS = (
 
 
 def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
-    """Open the table at its latest version or at `version`. Raises `SourceError` if delta-rs cannot."""
+    """Open the table at its latest version or at `version`. Raises `SourceError` if delta-rs cannot open it."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -488,14 +486,13 @@ def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
 
 
 def check_readable(location: TableLocation, facts: TableFacts) -> None:
-    """Raise `SourceError` if the table has a feature that makes its rows differ from those in its files."""
+    """Raise `SourceError` if a feature of the table makes its rows differ from those in its files."""
     feature = facts.unreadable()
     if feature is not None:
         raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")
 
 
 def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
-    """Raise `SourceError` if deletion vectors mark rows of the version as deleted."""
     if has_deletion_vectors(table):
         raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
 

@@ -32,8 +32,6 @@ _LIST = "_files.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A file of batch number `batch`. `name` is its path relative to the batch's folder, and later to the table's."""
-
     batch: int
     name: str
     size_bytes: int
@@ -72,7 +70,6 @@ class TransactionFiles:
         return there
 
     def place(self, file: StagedFile) -> str:
-        """Return the path of a file, which is at its source or at its target."""
         staged = self._path(file)
         return staged if self._filesystem.exists(staged) else self.target(file)
 
@@ -145,13 +142,11 @@ class TransactionFiles:
 
 
 def opened(path: str) -> Any:
-    """Open a file for reading if fsspec supports its path. Raises `OSError`."""
     filesystem, inner = url_to_fs(path)
     return filesystem.open(inner, "rb")
 
 
 def read_bytes(path: str) -> bytes:
-    """Return the content of a file. Raises `FileNotFoundError` if it does not exist."""
     filesystem, inner = url_to_fs(path)
     return bytes(filesystem.cat_file(inner))
 

@@ -49,7 +49,7 @@ _OF_FILES = frozenset(
         "wholetext",
     }
 )
-"""Options of Spark's readers for the files themselves, which have no effect because Spark does not read the files."""
+"""Options of Spark's readers for the files themselves. They have no effect, because Spark does not read the files."""
 
 _ROWS_AT_ONCE = 10_000
 _LINE, _FILE, _HEADER, _PARSED, _FOLDER = "__line", "__file", "__header", "__parsed", "__folder_"
@@ -59,7 +59,7 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 
 def check_readable(source: FileSourceSettings) -> None:
-    """Raise `PrototypeError` if files cannot be read with these settings by fsspec."""
+    """Raise `PrototypeError` if fsspec cannot read files with these settings."""
     without = "without storage_options, Spark reads the path with a Hadoop file system"
     if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(

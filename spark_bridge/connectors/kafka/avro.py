@@ -165,7 +165,9 @@ def _declared(avro_schema: str) -> dict[str, Any]:
 
 
 def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> DataType:
-    """Return Spark's type for an Avro type at `where`. In `types_by_name`, None marks a type that encloses this one."""
+    """Return Spark's type for an Avro type at `where`. In `types_by_name`, None marks a type that encloses this
+    type.
+    """
     if isinstance(avro, list):
         return _of_union([each for each in avro if each != "null"], types_by_name, where)
     if isinstance(avro, str):

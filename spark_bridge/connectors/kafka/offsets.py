@@ -1,5 +1,3 @@
-"""OffsetsInitializer (as in Flink): the offset at which a source starts or stops reading each partition."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -21,8 +19,6 @@ class OffsetResetStrategy(StrEnum):
 
 
 class OffsetKind(StrEnum):
-    """The kinds of rules that determine an offset."""
-
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"

@@ -16,7 +16,7 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""The assumed size of a record, since Kafka does not report sizes in advance. The reading time is measured anyway."""
+"""The assumed size of a record, because Kafka does not report sizes in advance. The reading time is measured later."""
 
 
 class TopicPartition(NamedTuple):
@@ -83,7 +83,6 @@ def written(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Parse offsets in the JSON form that `written` returns."""
     return {
         TopicPartition(topic, int(number)): offset
         for topic, partitions in offsets.items()

@@ -139,7 +139,9 @@ class AtLeastOnceWriter(SinkWriter["DataFrame"]):
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Produce one batch with one Spark job. If rows have keys, it has one task, to keep the order of each key."""
+        """Produce one batch with one Spark job. If rows have keys, the job has one task, to keep the order of each
+        key.
+        """
         self._context.scope.check()
         rows = rows.coalesce(1) if "key" in rows.columns else rows
         return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._run, ROWS).collect()))

@@ -174,7 +174,6 @@ class KafkaSource(Source):
         return f"{self.format} {', '.join(self.topics) or self.pattern}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column. Raises `PrototypeError` if names clash or no group is set."""
         needs_group = any(
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )
@@ -218,7 +217,6 @@ class KafkaSource(Source):
         return (read_records(session, self, schema, ranges),)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Commit the job's progress to the group, without waiting for the commit."""
         assert self.group is not None, "the source has no group to which it could commit offsets"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
@@ -305,7 +303,6 @@ class KafkaSplitDiscovery:
         reached = {each.at: each.start for each in remaining}
         is_finished = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
         if is_finished:
-            # No later discovery would notice that the last records belong to a new topic with the same name.
             self._check_ids(at, {each.topic for each in reached})
         at.next = reached
         return SplitsDiscovered(
@@ -360,8 +357,6 @@ class KafkaSplitDiscovery:
         except SourceError:
             # The next discovery reports the error.
             return True
-
-    # Partitions
 
     def _find_partitions(self, at: _Position) -> None:
         now = self._clock()
@@ -432,7 +427,6 @@ _LATEST_MS = 253_402_300_800_000
 """The end of the year 9999, in ms since the epoch."""
 
 FirstOffsets = Callable[[Sequence[OffsetRange], int], Offsets]
-"""A function that returns the first offset in each range whose record is at or after a time (ms since the epoch)."""
 
 
 class TimeOrder:
@@ -453,7 +447,7 @@ class TimeOrder:
             return tuple(pending)
         before, behind = self._bounds(pending, limit)
         best = self._until(pending, before)
-        # A batch that is half full is good enough, compared with more queries.
+        # A half-full batch is good enough: more queries would take longer.
         while behind - before > 1 and _records(best) < max(1, limit // 2):
             middle = (before + behind) // 2
             candidate = self._until(pending, middle)

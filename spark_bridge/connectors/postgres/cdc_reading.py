@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     Cursor = psycopg.ServerCursor[tuple[int, bytes]]
 
 METADATA = {"ts_ms": "bigint", "lsn": "bigint"}
-"""The metadata columns with their types, in addition to the table's columns and the kind of the row."""
 
 _MESSAGES_AT_ONCE = 5_000
 _ROWS_AT_ONCE = 10_000
@@ -226,7 +225,7 @@ class _Rows:
         self._unlogged: list[str] = []
 
     def add(self, change: LoggedChange) -> None:
-        """Add the rows of a change, which are two if the change modifies the key."""
+        """Add the rows of a change: two rows if the change modifies the key."""
         if change.relation is not self._relation:
             self._check(change)
             self._relation = change.relation

@@ -46,7 +46,6 @@ ORDER BY c.oid, path
 
 
 PARTITIONED = "p"
-"""The catalog's letter for a table without rows of its own."""
 
 
 _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
@@ -81,7 +80,6 @@ class Member:
 
 
 def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Member, ...]:
-    """Return the tables with changes of `table`, which begin with `table` itself. Raises `psycopg.Error`."""
     rows = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
     members = [
         Member(
@@ -102,7 +100,7 @@ def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Membe
 
 
 def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
-    """Return the columns that identify rows of a table; empty if only all columns together do."""
+    """Return the columns that identify rows of a table; empty if rows are identified by all columns together."""
     table = members[0]
     return table.primary_key or table.identity
 
@@ -136,7 +134,6 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
 
 
 def attached(members: Sequence[Member]) -> dict[str, str]:
-    """Return the tables that contain rows, by OID, with the transactions that have attached them."""
     return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
 
 
@@ -145,8 +142,6 @@ BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
-    """A table whose changes are read, and the tables that contain its rows, beginning with the table itself."""
-
     table: Table
     members: tuple[Member, ...]
 
@@ -245,7 +240,9 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if it omits changes."""
+    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if the publication omits
+    changes.
+    """
     oids = [member.oid for member in members]
     publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
     if publication is None:
@@ -292,7 +289,6 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
 
 
 def schema_changed_text(source: str, change: str) -> str:
-    """Return the error message for a table whose columns have changed while a job runs."""
     return (
         f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
         ' the new columns from its last checkpoint on. With on_schema_change="ignore" added columns'

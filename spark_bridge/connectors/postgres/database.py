@@ -1,5 +1,3 @@
-"""A database, and connections to it. Its names and errors never contain passwords."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = "30"
 
-# Values are read and written as texts, whose form must not depend on the role's settings.
+# Values are read and written as texts, whose format must not depend on the role's settings.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
        set_config('IntervalStyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),
@@ -30,7 +28,7 @@ _SECRETS = ("password", "sslpassword")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database with its connection string. `name` consists of host and database, for messages."""
+    """A database with its connection string. `name` consists of host and database, for messages, without passwords."""
 
     conninfo: str = field(repr=False)
     name: str

@@ -24,7 +24,7 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
-    """A table's pages from `first` to before `behind`; if that is None, to the end of the table."""
+    """A table's pages from `first` to before `behind`; to the end of the table if `behind` is None."""
 
     first: int
     behind: int | None
@@ -51,9 +51,9 @@ class CdcPosition:
     """The position of a discovery: how far the table, and then the log, has been discovered.
 
     `lsn` is the start of the next range of the log, `until` the end of a bounded source. `snapshot` is set until all of
-    the `pages` are discovered; `page` is the next one. `seen` are the transactions to skip up to `seen_to`. `columns`
+    the `pages` are discovered; `page` is the next page. `seen` are the transactions to skip up to `seen_to`. `columns`
     are the attribute numbers of the table's columns at `lsn`, None if unknown. `ignored` are columns without which
-    changes were read, each with the position in the log where that began. `members` are the OIDs of the tables with
+    changes were read, each with the position in the log at which that began. `members` are the OIDs of the tables with
     rows, each with the transactions that attached it; None if unknown.
     """
 
@@ -147,7 +147,6 @@ def lsn_text(lsn: int) -> str:
 
 
 def lsn_number(text: str) -> int:
-    """Parse a position in the log. Raises `ValueError` for other texts."""
     high, slash, low = text.partition("/")
     if not slash:
         raise ValueError(f"a position in the write-ahead log is written like 0/16B3748, not {text!r}")

@@ -56,8 +56,6 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A changed row. `before` is set if the table's replica identity includes it, `after` unless it was deleted."""
-
     transaction: LoggedTransaction
     relation: LoggedTable
     lsn: int
@@ -68,8 +66,6 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """The removal of all rows of some tables, which are given by OID."""
-
     transaction: LoggedTransaction
     lsn: int
     oids: tuple[int, ...]
@@ -89,13 +85,13 @@ class VisibleTransactions:
         return cls(behind=int(behind), running=frozenset(int(each) for each in running.split(",") if each))
 
     def __contains__(self, xid: int) -> bool:
-        # The log only has the last 32 bits of an id; the nearest id with these bits is meant.
+        # The log only has the last 32 bits of an id. This is the nearest id with these bits.
         whole = self.behind + (xid - self.behind + _XIDS // 2) % _XIDS - _XIDS // 2
         return whole < self.behind and whole not in self.running
 
 
 def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
-    """Yield the changes in messages, which are given with their positions in the log."""
+    """Yield the changes in messages, each given with its position in the log."""
     relations: dict[int, LoggedTable] = {}
     transaction: LoggedTransaction | None = None
     for lsn, data in messages:
@@ -137,8 +133,6 @@ _OF_IDENTITY: Final = 1
 
 
 class _Message:
-    """A message, which is parsed from start to end."""
-
     __slots__ = ("_at", "_data")
 
     def __init__(self, data: bytes) -> None:

@@ -68,8 +68,6 @@ def statements(
 ) -> SinkStatements:
     """Return the statements that write `columns` to the table. The columns `beside`, such as `kind`, control the
     writing.
-
-    `keys` and `sequence_by` are those of the sink.
     """
     from psycopg import sql
 
@@ -114,7 +112,6 @@ def create_checkpoints(table: sql.Identifier) -> sql.Composed:
 
 
 def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Sequence[str]) -> sql.Composed:
-    """Return the statement that creates a table for rows. All types of the rows must have a type in the database."""
     from psycopg import sql
 
     parts: list[sql.Composable] = []

@@ -29,8 +29,6 @@ PLUGIN = "pgoutput"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationSlot:
-    """A slot and a publication of the same name."""
-
     name: str
 
     def __post_init__(self) -> None:
@@ -41,8 +39,9 @@ class ReplicationSlot:
             )
 
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
-        """Return the position from which the slot retains the log; None if there is no slot. Raises `SourceError` if it
-        belongs to another database or plugin, or has lost some of the log.
+        """Return the position from which the slot retains the log; None if there is no slot.
+
+        Raises `SourceError` if the slot belongs to another database or plugin, or has lost some of the log.
         """
         row = connection.execute(
             "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"

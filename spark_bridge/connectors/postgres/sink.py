@@ -44,7 +44,7 @@ class PostgresSink(TransactionalSink):
 
     needs_order: ClassVar[bool] = False
     removes_whole_rows: ClassVar[bool] = False
-    """True if rows without keys may remove equal ones."""
+    """True if rows without keys may remove equal rows."""
 
     database: Database
     table: str
@@ -120,12 +120,10 @@ class PostgresSink(TransactionalSink):
     def __str__(self) -> str:
         return f"{self.format} {self.table} at {self.database}"
 
-    # Checks before a job
-
     def check_rows(self, prototype: DataFrame) -> None:
         """Raise `PrototypeError` if the rows do not fit the table. Queries the database, and may block.
 
-        For a missing table, only those checks are made that do not need it.
+        If the table is missing, only the checks without a table are made.
         """
         TransactionalSink.check_rows(self, prototype)
         kinds = () if self.row_kind is None else (self.row_kind,)
@@ -199,8 +197,6 @@ class PostgresSink(TransactionalSink):
                 if row is None or not row[0]:
                     grant = f"GRANT {', '.join(privileges)} ON {name} TO {user}"
                     raise SinkError(f"{user} may not write to {name} at {self.database}: {grant}")
-
-    # The transaction
 
     def publish(self, transaction: Transaction) -> None:
         with self.database.connected(SinkError, self) as connection:
@@ -281,7 +277,7 @@ class PostgresSink(TransactionalSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresChangesSink(PostgresSink):
-    """Adds rows, and removes equal ones. Created by `PostgresSink.apply_changes`.
+    """Adds rows, and removes equal rows. Created by `PostgresSink.apply_changes`.
 
     It runs in one subtask: a row must not be removed before another subtask has added it.
     """

@@ -1,5 +1,3 @@
-"""The statements with which rows in a temporary table change the table of a sink: by their keys, or as whole rows."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +13,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.postgres.tables import Table
 
 STAGED = "flykka_staged"
-"""The name of the temporary table."""
 
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written by their keys; `-U` rows are dropped before (Flink's RowKind)."""
+"""The kinds of rows that are written by their keys. Rows of the kind `-U` are dropped before (Flink's RowKind)."""
 
 
 class StagedRows:
@@ -30,7 +27,7 @@ class StagedRows:
         self._beside = beside
 
     def staging(self) -> sql.Composed:
-        """The statement that creates the temporary table, with the types of the target."""
+        """Return the statement that creates the temporary table, with the types of the target."""
         from psycopg import sql
 
         more = [
@@ -71,7 +68,7 @@ class WholeRows(StagedRows):
         self._kind = kind
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for rows to be removed that the table does not have."""
+        """Return queries for unknown kinds, and for rows to be removed that the table does not have."""
         from psycopg import sql
 
         missing = sql.SQL(
@@ -82,7 +79,7 @@ class WholeRows(StagedRows):
         return [self.unknown_kind(self._kind, (*KINDS, UPDATE_BEFORE)), (missing, text)]
 
     def merge(self) -> sql.Composed:
-        """The statement that removes and adds rows, each as often as its changes add up to."""
+        """Return the statement that removes and adds rows, each as often as the sum of its changes."""
         from psycopg import sql
 
         return sql.SQL(
@@ -102,7 +99,7 @@ class WholeRows(StagedRows):
         )
 
     def _net(self) -> sql.Composed:
-        """Return a common table with the number by which each row changes, and the place of one such row."""
+        """Return a common table with the sum of each row's changes, and the place of one such row."""
         from psycopg import sql
 
         return sql.SQL(
@@ -124,8 +121,6 @@ class WholeRows(StagedRows):
 
 
 class Upserts(StagedRows):
-    """The statements of a sink that replaces rows by their keys."""
-
     def __init__(
         self,
         table: Table,
@@ -141,7 +136,7 @@ class Upserts(StagedRows):
         self._kind = kind
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for keys with several rows of which none is the last."""
+        """Return queries for unknown kinds, and for keys with several rows of which none is the last."""
         from psycopg import sql
 
         keys, staged = self._keys, sql.Identifier("pg_temp", STAGED)
@@ -165,7 +160,7 @@ class Upserts(StagedRows):
         return queries
 
     def merge(self) -> sql.Composed:
-        """The statement with which the last row of each key deletes, updates or inserts."""
+        """Return the statement with which the last row of each key deletes, updates or inserts."""
         from psycopg import sql
 
         keys = listed_columns(self._keys)
@@ -211,7 +206,7 @@ class Upserts(StagedRows):
         return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
 
     def _unless_older(self, word: str, row: str) -> sql.Composable:
-        """Return a condition that the row in the table is not later, if there are sequence columns."""
+        """Return a condition that the row in the table is not later; empty without sequence columns."""
         from psycopg import sql
 
         sequence = self._sequence_by

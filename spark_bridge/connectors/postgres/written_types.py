@@ -1,7 +1,7 @@
 """Matches columns of rows with those of a table, and converts values to texts that PostgreSQL reads.
 
-Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged; Spark first converts bytes, arrays and
-nested values to texts. Nothing is truncated, rounded or guessed: the user must cast values that do not fit.
+Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged. Spark first converts bytes, arrays and
+nested values to texts. Values are never truncated or rounded: the user must cast values that do not fit.
 """
 
 from __future__ import annotations
@@ -90,8 +90,6 @@ class WrittenForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A column of the rows to be copied, and its type in the database."""
-
     name: str
     form: WrittenForm
     type: str
@@ -203,7 +201,7 @@ _NOT_OF_TEXT = frozenset({*_BYTES, *(name for takes in _TAKES.values() for name 
 
 
 def _element(value: Column, kind: DataType) -> Column:
-    """Return an element as it is written inside the braces of an array."""
+    """Return an element as it is written within the braces of an array."""
     if isinstance(kind, _TEXTS):
         escaped = F.replace(F.replace(value, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
         text = F.concat(F.lit('"'), escaped, F.lit('"'))
