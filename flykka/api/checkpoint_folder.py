@@ -10,10 +10,8 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedC
 from flykka.runtime.temporary_folders import TemporaryFolder
 
 ARCHIVES = "archives"
-"""The name of the archive folder in a checkpoint directory."""
 
 DATASETS = "datasets"
-"""The name of the folder for cached streams in a checkpoint directory."""
 
 
 class _SharedFolder:
@@ -73,7 +71,6 @@ class CheckpointFolder:
         return self._temporary is None or directory != self._temporary.path
 
     def remove(self) -> None:
-        """Delete the temporary folder unless another environment uses it."""
         if self._temporary is not None:
             self._temporary.leave()
             self._temporary = None

@@ -518,8 +518,8 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Set how a job restarts after a failure: see `RestartStrategies`.
 
-        The default is the cluster's strategy (`restart_strategy` of `get_execution_environment`), else that of Flink 2:
-        `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without checkpoints.
+        The default is the cluster's strategy (`restart_strategy` of `get_execution_environment`), else the default of
+        Flink 2: `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without checkpoints.
 
         Raises:
             ProgramError: `strategy` is not a restart strategy.
@@ -701,7 +701,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(unaligned_checkpoints=enabled)
 
     def set_aligned_checkpoint_timeout(self, timeout: Duration) -> Self:
-        """Start unaligned checkpoints as aligned ones, and switch if the alignment takes longer than `timeout`.
+        """Start unaligned checkpoints as aligned checkpoints, and switch if the alignment takes longer than `timeout`.
 
         With 0, the default, checkpoints are unaligned from the start.
 

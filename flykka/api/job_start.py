@@ -91,7 +91,6 @@ class JobStarts:
         self._last: dict[str, tuple[JobClient, int | None]] = {}
 
     def remember(self, client: JobClient) -> None:
-        """Remember a job as the last submitted job with its name."""
         self._last[client.job_name] = client, running_cell()
 
     def prepare_start(
@@ -238,13 +237,11 @@ class JobStarts:
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
-        """Return True if a job with this name has finished in this environment."""
         last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
 
 def describe(checkpoint: CompletedCheckpoint) -> str:
-    """Describe the checkpoint that a job continues from: its number, time and path."""
     taken_at = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
     when = f"{taken_at:%H:%M:%S}" if taken_at.date() == datetime.now().date() else f"{taken_at:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"

@@ -163,7 +163,7 @@ def _numbered(values: Values, number: int) -> Values:
         name, extension = os.path.splitext(values["record"])
         own["record"] = f"{name}-{number}{extension}"
     if "rest" in values:
-        # The first environment uses the configured port, the others use free ones.
+        # The first environment uses the configured port, the others use free ports.
         host, separator, _ = values["rest"].rpartition(":")
         own["rest"] = f"{host}{separator}0"
     if values.get("high_availability") is not None:

@@ -96,7 +96,6 @@ def keep_checkpoints(environment: StreamExecutionEnvironment) -> None:
 
 
 def remember_job(job: JobClient, environment: StreamExecutionEnvironment) -> None:
-    """Remember the newest job with each name, in IPython only."""
     if interactive_shell() is not None:
         _newest[job.job_name] = job, environment
 

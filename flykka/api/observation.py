@@ -1,4 +1,4 @@
-"""Access to an environment's cluster from outside: the REST interface, and periodic reports of metrics."""
+"""The REST server and the metric reporters of an environment's cluster, from its first job to its shutdown."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ _OTEL_INTERVAL_MS = 30_000
 
 
 class Observation:
-    """The REST server and the metric reporters of an environment's cluster, from its first job to its shutdown."""
-
     def __init__(self, options: EnvironmentOptions) -> None:
         self._options = options
         self._server: RestServer | None = None
@@ -106,7 +104,6 @@ class Observation:
         return cluster
 
     def shut_down(self, cluster: LocalCluster, *, concludes: bool) -> None:
-        """Send the last metric reports, and shut down the cluster. Raises `TerminationTimeoutError`."""
         for each in self._reporting or ():
             each.close()
         cluster.shutdown(concludes=concludes)

@@ -12,7 +12,7 @@ from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 
 _MIB = 1 << 20
 _BYTES_PER_BUFFER = 1 << 20
-"""Network bytes per buffer, if only the memory is declared. Flink's have 32 KiB, but need not hold a whole batch."""
+"""Network bytes per buffer, if only the memory is declared. Flink's buffers have 32 KiB, but need not hold a batch."""
 
 
 def resource_spec(
@@ -72,7 +72,6 @@ def _millis(cpu: float | None, what: str) -> int:
 
 
 def _mib(size: MemorySize | None, what: str) -> int:
-    """Parse a size into whole MiB, rounded up."""
     if size is None:
         return 0
     try:

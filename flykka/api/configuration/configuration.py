@@ -84,7 +84,7 @@ def _by_variable() -> dict[str, str]:
 
 
 def merged(*levels: Values) -> Values:
-    """Merge the levels; later ones override earlier ones."""
+    """Merge the levels; later levels override earlier levels."""
     values: dict[str, Any] = {}
     for level in levels:
         if any(name in level for name in _PLACES):
@@ -134,6 +134,5 @@ def applied(settings: JobSettings, values: Values) -> JobSettings:
 
 
 def suggestion(name: str, names: Any) -> str:
-    """Suggest a similar name; empty if there is none."""
     close = get_close_matches(name, tuple(names), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from flykka.api.user_files import UserFiles
 
 Values = Mapping[str, Any]
-"""Option values by option name."""
 
 PREFIX = "FLYKKA_"
-"""The prefix of the environment variables."""
 
 
 class OptionGroup(StrEnum):
@@ -72,12 +70,10 @@ class ConfigOption:
 
     @property
     def flag(self) -> str:
-        """The name on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """All names on a command line."""
         return (*self.meaning.flags, self.flag)
 
     @property

@@ -56,7 +56,6 @@ class CachedStreams:
         )
 
     def invalidate(self, operator: Transformation) -> None:
-        """Release the rows of a cached stream."""
         assert isinstance(operator.code, CacheCode), f"{operator} is not a cached stream"
         if self._datasets is not None:
             self._datasets.release(operator.code.dataset_id)

@@ -99,7 +99,7 @@ class Stream(MigrationHints):
 
     @property
     def changelog(self) -> Changelog:
-        """The kind of changes: append-only rows, or rows that replace earlier ones with the same key."""
+        """The kind of changes: append-only rows, or rows that replace earlier rows with the same key."""
         return self.flow.type.changelog
 
     def print_schema(self) -> None:
@@ -182,7 +182,7 @@ class Stream(MigrationHints):
     withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
-        """Add these columns, or replace those with the same names, each computed from the previous columns."""
+        """Add these columns, or replace columns with the same names, each computed from the previous columns."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
@@ -386,7 +386,7 @@ class DataStream(Stream, OperatorSettings):
         """Return the rows of this stream and of others with the same columns, in no particular order.
 
         As in Flink, a union is not an operator: the next operator has an input from each stream, and its watermark is
-        that of the slowest input. The union has an event time if all streams have theirs in the same column.
+        that of the slowest input. The union has an event time if all streams have it in the same column.
 
         Raises:
             ProgramError: no other stream is given, or a stream belongs to another environment or job.

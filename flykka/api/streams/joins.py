@@ -131,7 +131,7 @@ class OuterJoined(Joined[Settings]):
     def left_outer(self) -> Self:
         """Also emit left rows without a match, with nulls for the right side.
 
-        Such a row is emitted when the watermark has passed everything that could match it.
+        Such a row is emitted when the watermark has passed all rows that could match it.
         """
         return self._with(outer=frozenset([Side.LEFT]))
 
@@ -200,7 +200,7 @@ class IntervalJoin(MigrationHints):
         self._sides = sides
 
     def between(self, lower: Duration, upper: Duration) -> IntervalJoined:
-        """Join rows if the right one is between `lower` and `upper` later than the left one, both inclusive.
+        """Join rows if the right row is between `lower` and `upper` later than the left row, both inclusive.
 
         A bound may be negative: `between("-10min", "0s")` joins a click with the rows of the ten minutes before it.
 

@@ -116,7 +116,7 @@ class KeyedStream(Stream):
         return DataStream(operators.reduce(self.flow, function))
 
     def min_by(self, column: str) -> DataStream:
-        """Return the row of each key so far with the minimum of a column; the first one if there are several.
+        """Return the row of each key so far with the minimum of a column; the first such row if there are several.
 
         Nulls are ignored unless all rows of the key are null. The result has no event time.
 
@@ -227,8 +227,8 @@ class KeyedStream(Stream):
     def temporal_join(self, versions: KeyedStream) -> TemporalJoined:
         """Join each row with the version of its key in another keyed stream that was valid at the row's event time.
 
-        This version is the row with the same key and the latest event time that is not after that of the joined row.
-        Continue with `.select(*columns)` for the output; `.left_outer()` also emits rows without a version. If
+        This version is the row with the same key and the latest event time that is not after the joined row's event
+        time. Continue with `.select(*columns)` for the output; `.left_outer()` also emits rows without a version. If
         `versions` contains deletes (`changelog.row_kind`), the key has no version from the time of the delete on. Rows
         wait until the watermark of both streams has reached their time.
 

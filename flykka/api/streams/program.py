@@ -48,7 +48,6 @@ class Program:
 
     @property
     def files(self) -> RegisteredFiles:
-        """The registered files, for functions that are called on a prototype."""
         return self._files
 
     @property
@@ -86,7 +85,7 @@ class Program:
 
     @property
     def next_position(self) -> int:
-        """The position of the next operator, counted from 1: the first unused one."""
+        """The position of the next operator: the first unused position, counted from 1."""
         used = {transformation.position for transformation in self._transformations}
         return next(position for position in count(1) if position not in used)
 
@@ -204,12 +203,10 @@ def one_of(kind: type[E], value: E | str, what: str) -> E:
 
 
 def at_least_one(number: int, what: str) -> int:
-    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 1."""
     return _whole_number(number, what, least=1)
 
 
 def at_least_one_if_any(number: int | None, what: str) -> int | None:
-    """Return `number`, which may be None. Raises `ProgramError`, which names `what`, if it is below 1."""
     return None if number is None else at_least_one(number, what)
 
 
@@ -223,7 +220,6 @@ def parallelism_or_auto(parallelism: int | str, what: str) -> int:
 
 
 def not_negative(number: int, what: str) -> int:
-    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 0."""
     return _whole_number(number, what, least=0)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """Describes how rows change earlier ones; without `keys`, `row_kind` and `weight` the stream is append-only.
+    """Describes how rows change earlier rows; without `keys`, `row_kind` and `weight` the stream is append-only.
 
     With keys, rows are upserts: a row replaces the previous row with the same keys. If the tuple of keys is empty, each
     row replaces the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind
     `-D` deletes the row with its key. Without keys, rows with a `row_kind` are changes: `+I` adds a row, `-D` removes
-    an equal one. Within a query, a `weight` column may replace the kinds: it counts how many equal rows are added, or
+    an equal row. Within a query, a `weight` column may replace the kinds: it counts how many equal rows are added, or
     removed if it is negative. Keys of weighted rows mean that each key has at most one row, and that all of its changes
     come from one subtask.
     """

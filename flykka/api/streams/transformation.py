@@ -86,7 +86,7 @@ class Transformation:
 
     @property
     def uid(self) -> str:
-        """The user's uid, else one from kind and position, which changes if operators are inserted upstream."""
+        """The user's uid, else a uid from kind and position, which changes if operators are inserted upstream."""
         return self.explicit_uid or default_uid(self.kind, self.position)
 
     @property
@@ -101,12 +101,10 @@ class Transformation:
 
 
 def default_uid(kind: OperatorKind, position: int) -> str:
-    """Return the uid of an operator without a user-defined uid."""
     return f"{kind.lower().replace('_', '-')}-{position}"
 
 
 def origins(inputs: tuple[Input, ...]) -> str:
-    """Describe the operators that emit a stream, for messages."""
     names = [str(each.source) for each in inputs]
     return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"
 
@@ -138,5 +136,4 @@ def format_columns(*columns: Column | str) -> str:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, or of a callable's class, for operator names."""
     return getattr(function, "__name__", type(function).__name__)

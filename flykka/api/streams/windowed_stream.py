@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Function = TypeVar("Function", bound=AnyWindowFunction)
-"""The type of window functions, for windows with or without keys."""
 
 
 class AnyWindowedStream(MigrationHints, Generic[Function]):
@@ -212,7 +211,8 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         """Call a function with all rows of each window that fires; it emits rows with the columns `output`.
 
         If the function sets a timestamp column `window_end` to the end of its event-time window, the rows have the
-        event time of windows: one millisecond less. Otherwise they have that of the stream if they contain its column.
+        event time of windows: one millisecond less. Otherwise the rows have the event time of the stream if they
+        contain its column.
 
         All columns of the stream are stored until the window is removed: select only those that you need before the
         window.
