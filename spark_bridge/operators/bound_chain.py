@@ -21,8 +21,6 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundChain:
-    """A chain of operators as a tree, with its head as the root."""
-
     head: Link
 
     @property

@@ -75,8 +75,6 @@ class BroadcastVariable:
 
 
 class BroadcastVariables:
-    """The variables that the head operator of a vertex reads, by name and by input gate."""
-
     def __init__(self, vertex: JobVertex, session: SparkSession) -> None:
         names = {gate: edge.broadcast_variable for gate, edge in enumerate(vertex.inputs)}
         self._operator_id: OperatorId = vertex.operators[0].operator_id
@@ -115,7 +113,9 @@ class BroadcastVariables:
         return replace(state, operator_state=tuple(others))
 
     def added_to(self, states: Sequence[OperatorSubtaskState]) -> tuple[OperatorSubtaskState, ...]:
-        """Return the states of the attempt's operators, with the variables added to the head operator's."""
+        """Return the states of the attempt's operators, in which the state of the head operator contains the
+        variables.
+        """
         lists = tuple(_list_of(name, variable.parts) for name, variable in self.by_name.items())
         if not lists:
             return tuple(states)

@@ -110,7 +110,7 @@ class KeyByCode:
 
     @property
     def fingerprint(self) -> str:
-        """The number of keys; the operator after the edge checks their types."""
+        """The number of keys. The operator after the edge checks their types."""
         return f"key_by({len(self.columns)})"
 
 
@@ -132,7 +132,6 @@ class AggregateCode(OperatorCode):
     def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """Convert each row to state separately, without aggregating."""
         raise AssertionError(f"{self.kind} does not convert single rows into state: it aggregates them")
 
     @abstractmethod
@@ -149,7 +148,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind of this operator in the runtime, which may stand for several kinds of operators of the program."""
+        """The kind of this operator in the runtime, which may represent several kinds of operators of the program."""
         return self.kind
 
     def name_of(self, operator: str) -> str:

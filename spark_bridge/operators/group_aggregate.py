@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows. Each batch emits the aggregates of its keys over all rows so
-    far.
-
-    The state of a key consists of its partial aggregates.
+    """Each batch emits the aggregates of its keys over all rows so far. The state of a key consists of its partial
+    aggregates.
     """
 
     kind = OperatorKind.GROUP_AGGREGATE
@@ -57,7 +55,6 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The keys, since each batch emits the newest aggregates of its keys."""
         return tuple(columns_of(self.plan.state_schema.keys))
 
     @property
@@ -73,7 +70,7 @@ class GroupAggregateCode(AggregateCode):
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return rows of state from the exchange, all with the same constant time."""
+        """Return rows of state from the exchange, which all have the same constant time."""
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:

@@ -369,8 +369,6 @@ _ROWS_SENT = 500_000
 
 
 class SideLayout(StateLayout):
-    """The state layout of a join side, which has the columns of the side's rows."""
-
     def __init__(self, side: JoinSide, retained_ms: int) -> None:
         super().__init__(side.rows)
         self._side = side
@@ -391,8 +389,6 @@ class SideLayout(StateLayout):
 
 
 class _SparkJoining:
-    """The methods of `Joining` that all joins have in common."""
-
     def __init__(self, context: OperatorContext, code: JoinCode) -> None:
         self.context = context
         self._code = code
@@ -443,8 +439,6 @@ class _SparkJoining:
 
 
 class SparkPairs(_SparkJoining):
-    """Emits results of pairs of matching rows."""
-
     meets_at_once = True
 
     def __init__(self, context: OperatorContext, code: PairsCode) -> None:
@@ -519,7 +513,6 @@ class SparkGroups(_SparkJoining):
         self._groups = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Never called: rows are matched at the end of the window."""
         raise AssertionError("a batch is not a group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:

@@ -106,7 +106,6 @@ class JoinSide:
         return like.limit(0).select(*nulls, *starts)
 
     def with_arrival(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
-        """Return the rows with a column for their arrival time, if that is stored."""
         return rows.withColumn(TIME, F.lit(arrival_ms * MICROS_PER_MS)) if self.has_arrivals else rows
 
     def retained(self, rows: DataFrame) -> DataFrame:

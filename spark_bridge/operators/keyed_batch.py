@@ -55,8 +55,6 @@ class KeyedBatches(Protocol[Rows, Frame]):
 
 
 class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
-    """An operator of one attempt whose keyed state is updated by batches."""
-
     def __init__(
         self, operator_id: OperatorId, batches: KeyedBatches[Rows, Frame], backend: StateBackend[Frame]
     ) -> None:
@@ -71,7 +69,6 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Process a batch with the state of its keys, and emit the results."""
         result = self.compute(lambda readings, version: self._batches.processed(element, readings, version))
         outcome = cache(result.outcome)
 

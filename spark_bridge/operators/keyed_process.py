@@ -55,8 +55,6 @@ class TimerFiring:
 
 
 class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
-    """A function with timers, in an engine."""
-
     @property
     def sees_watermarks(self) -> bool: ...
 

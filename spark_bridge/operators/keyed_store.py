@@ -41,7 +41,9 @@ class _AtBarrier(Generic[Frame]):
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
-        """Return the live segments with their locations, where `places_of_parts` has those of `to_write` in order."""
+        """Return the live segments with their locations. `places_of_parts` are the locations of `to_write`, in
+        order.
+        """
         places = {
             reading.segment.batch_id: place
             for part, place in zip(self.to_write, places_of_parts, strict=True)
@@ -64,7 +66,7 @@ class KeyedStore(Generic[Frame]):
         self._holds = 0
 
     def restore(self, parts: Sequence[StatePart]) -> None:
-        """Set the state of a checkpoint that `read_restored` will read."""
+        """Set the state of a checkpoint, which `read_restored` will read."""
         self._parts = parts
 
     @property

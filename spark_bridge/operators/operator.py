@@ -160,7 +160,7 @@ def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
 
 
 class MapOperator(Operator[tuple[Any, ...]]):
-    """Maps each slice of a batch to another one."""
+    """Maps each slice of a batch to another slice."""
 
     def __init__(self, operator_id: OperatorId, function: Callable[[Any], Any]) -> None:
         super().__init__(operator_id)

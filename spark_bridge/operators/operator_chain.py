@@ -74,7 +74,7 @@ class OperatorChain(ABC, Generic[Rows]):
     """The base class of an engine, which implements the part of the `Engine` interface that calls operators."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, operators: Mapping[OperatorId, Operator[Rows]]) -> None:
-        """Create the chain from `operators` in chain order, the head first."""
+        """`operators` are in chain order, the head first."""
         self.descriptor = descriptor
         self.operators = operators
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
@@ -85,7 +85,6 @@ class OperatorChain(ABC, Generic[Rows]):
 
     @property
     def head(self) -> Operator[Rows]:
-        """The operator that reads the input gates, or the splits of a source."""
         return next(iter(self.operators.values()))
 
     @property
@@ -283,7 +282,6 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.discard_snapshot(command.checkpoint_id)
 
     def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
-        """Commit in all operators, and return the published files."""
         checkpoint_id = command.checkpoint_id
         files = tuple(file for each in self.operators.values() for file in each.commit_checkpoint(checkpoint_id))
         return CheckpointCommitted(checkpoint_id=checkpoint_id, files=files)

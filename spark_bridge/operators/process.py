@@ -135,7 +135,6 @@ class FunctionSends:
         return pickle.dumps(self._accumulator)
 
     def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Record results of global aggregates, for subsequent calls."""
         if results:
             # Replaced, not changed: running calls keep the old mapping.
             self._results = {**self._results, **{each.name: each.result for each in results}}
@@ -314,7 +313,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
     @property
     def is_ordered(self) -> bool:
-        """True: each batch starts with the state that the previous batch returned."""
+        """Each batch starts with the state that the previous batch returned."""
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -372,7 +371,6 @@ class KeyedProcessCode(ProcessCode):
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """Return the emitted rows, or the result of `applied` for these rows."""
         return emitted if self.applied is None else applied(self.applied, emitted)
 
 
@@ -428,7 +426,7 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """Create the function; `state` is the operator state of the subtask, if the function has any."""
+        """`state` is the operator state of the subtask, if the function has any."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)

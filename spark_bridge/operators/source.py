@@ -31,8 +31,6 @@ NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
 
 
 class SourceOperator(Operator[Slices]):
-    """The head of a source's chain, which reads splits instead of another operator's rows."""
-
     def __init__(self, context: OperatorContext, code: SourceCode) -> None:
         super().__init__(context.operator_id)
         self._context = context

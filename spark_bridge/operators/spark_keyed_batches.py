@@ -114,7 +114,7 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
     ) -> None:
-        """Create the batches; `function` creates the function that a worker applies to a batch."""
+        """`function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
@@ -172,7 +172,6 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         return ProcessKeyedBatch
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return rows with their keys and positions."""
         return self._code.keyed(rows).withColumn(POSITION, self._groups.position())
 
     def _fired(

@@ -49,7 +49,6 @@ class WindowLayout(StateLayout):
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """Return the state of panes that start at `from_ms` or later and before `until_ms`. A None bound is open."""
         if from_ms is not None:
             state = state.where(F.col(TIME) >= instant(from_ms, F.col(TIME)))
         if until_ms is not None:
@@ -62,8 +61,6 @@ class WindowLayout(StateLayout):
 
 
 class SparkPanes:
-    """Implements `Panes` for one attempt."""
-
     def __init__(self, code: WindowCode, backend: SparkStateBackend) -> None:
         self._code = code
         self._backend = backend

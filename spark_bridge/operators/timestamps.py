@@ -50,8 +50,6 @@ class TimestampsAndWatermarksCode(OperatorCode):
 
 
 class TimestampsAndWatermarksOperator(Operator[Slices]):
-    """Forwards rows, and reports their event times."""
-
     def __init__(self, context: OperatorContext, code: TimestampsAndWatermarksCode) -> None:
         super().__init__(context.operator_id)
         self._code = code

@@ -43,7 +43,7 @@ Sends = dict[tuple[int, int], SentInPartition]
 
 
 class SendsParam:
-    """Keeps the last value of each key, as an `AccumulatorParam`."""
+    """Implements Spark's `AccumulatorParam`: the last value of each key wins."""
 
     def zero(self, value: Sends) -> Sends:
         return {}

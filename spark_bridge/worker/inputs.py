@@ -25,7 +25,6 @@ INPUT = "__input"
 
 
 def tagged(number: int, name: str) -> str:
-    """Return the name of an input's column in the merged rows."""
     return f"__{number + 1}_{name}"
 
 
@@ -60,7 +59,6 @@ class OneInput:
         return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:
-        """Return the event times of a batch's rows in ms; None without an event-time column."""
         if self.event_time is None:
             return None
         listed: list[int | None] = millis(table.column(self.event_time.column), self.event_time.offset_ms).to_pylist()

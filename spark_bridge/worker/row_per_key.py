@@ -24,7 +24,7 @@ HAS_ROW = "__kept"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepExtremeRow:
-    """Stores the row with the least or greatest `column`, and the first one of several such rows.
+    """Stores the row with the least or greatest `column`; the first such row if there are several.
 
     Rows with null in the column are stored only if the key has no other rows. NaN is the greatest number, as in Spark.
     """
@@ -42,7 +42,7 @@ class KeepExtremeRow:
         return Processed(rows=rows, state=_as_segment(rows.take(changed), state.schema), changed=changed)
 
     def _best(self, rows: pa.Table, keys: Rows) -> Rows:
-        """Return the index of each key's best row, the first one of equally good rows."""
+        """Return the index of each key's best row, the first of equally good rows."""
         values = rows.column(self.column)
         order = pa.table({"key": keys, "value": values, "place": np.arange(len(keys))})
         sorting = [("key", "ascending"), ("value", "descending" if self.is_greatest else "ascending")]

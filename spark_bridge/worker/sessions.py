@@ -2,7 +2,7 @@
 
 The state of a key consists of list columns with its open sessions, ordered by start. Times are in microseconds. A
 session ends when the watermark has reached the time of its last row plus the gap. A row of exactly that time still
-belongs to it, as in Spark's session_window, however the rows are divided into batches.
+belongs to the session, as in Spark's session_window, however the rows are divided into batches.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class FireSessions:
 
 
 def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
-    """Return the indices of rows that begin a session: those after a row of another key, or after the ends of all
+    """Return the indices of rows that begin a session: rows after a row of another key, or after the ends of all
     previous rows of the key.
 
     Rows are sorted by key and start.

@@ -91,7 +91,6 @@ class ProcessTable:
     spec: TableSpec
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         rows = batch.rows.select(spec.columns)
         for place, name in enumerate(spec.keys):
@@ -111,7 +110,6 @@ class FireTableTimers:
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Fire timers. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         is_due = pc.less_equal(state.column(NEXT_EVENT_TIMER), self.due_ms)
         due: Rows = np.flatnonzero(pc.fill_null(is_due, False).to_numpy())
