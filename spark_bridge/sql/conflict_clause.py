@@ -17,8 +17,6 @@ FORM = f"INSERT INTO table SELECT ... ON CONFLICT {' | '.join(f'DO {each}' for e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictClause:
-    """A clause in a text."""
-
     rule: ConflictRule
     position: Position
 

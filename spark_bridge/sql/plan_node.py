@@ -44,13 +44,12 @@ _GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
 
 
 def without_generated_names(text: str) -> str:
-    """Remove the generated names of subqueries from a text of Spark."""
     return _GENERATED.sub("", text)
 
 
 class _Node:
     def __init__(self, java: Any, position: Position | None = None) -> None:
-        """Wrap a node. A node that replaces another node of the text has the `position` of that."""
+        """A node that replaces another node of the text has the position of that node."""
         self.java = java
         self._position = position
 
@@ -284,7 +283,6 @@ def _keeps_apart(stored: str, as_type: str) -> bool:
 
 
 def position_of(origin: Any) -> Position | None:
-    """Return the position that Spark has recorded; None if there is none."""
     line, start = origin.line(), origin.startPosition()
     if not line.isDefined() or not start.isDefined():
         return None

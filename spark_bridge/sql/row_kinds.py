@@ -52,12 +52,11 @@ def constant(value: bool) -> Column:
 
 
 def counted(condition: Column, value: Column) -> Column:
-    """Return the value for rows that satisfy the condition, and null for others."""
     return F.when(condition, value)
 
 
 def number_of_rows(row_kind: str) -> Column:
-    """Return the number of current rows: the added rows minus the retracted ones."""
+    """Return the number of current rows: the added rows minus the retracted rows."""
     return F.sum(F.when(named(row_kind).isNull(), 0).otherwise(_sign(row_kind)))
 
 

@@ -1,7 +1,7 @@
-"""Tokens of SQL texts, by the rules of Spark's lexer, for everything that is parsed before Spark parses a text.
+"""Tokens of SQL texts, by the rules of Spark's lexer, for all parsing that precedes Spark's.
 
-These are the ends of statements in a script, and clauses that Spark's grammar lacks. Such clauses are replaced by
-blanks, so that Spark's positions are those of the whole text.
+This finds the ends of statements in a script, and clauses that Spark's grammar lacks. Such clauses are replaced by
+blanks, so that Spark's positions are positions in the whole text.
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ def begins_with(sequence: Sequence[Token], *words: str) -> bool:
 
 
 def position_at(text: str, place: int) -> Position:
-    """Return the line and the column of an offset in a text."""
     before = text[:place]
     return Position(line=before.count("\n") + 1, column=place - (before.rfind("\n") + 1) + 1)
 

@@ -124,8 +124,6 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 
 
 class _Aggregate:
-    """An aggregation by keys and optionally a window."""
-
     def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf) -> None:
         self._stream_of = stream_of
         self._node = node

@@ -31,13 +31,10 @@ class _CatalogEntry:
 
 
 class Catalog:
-    """Tables and views by case-insensitive name."""
-
     def __init__(self) -> None:
         self._entries: dict[str, _CatalogEntry] = {}
 
     def __contains__(self, name: str) -> bool:
-        """True if there is a table or view with this name."""
         return name.lower() in self._entries
 
     def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
@@ -57,7 +54,6 @@ class Catalog:
 
     @property
     def tables(self) -> tuple[DeclaredTable, ...]:
-        """All tables, sorted by name."""
         return tuple(entry.table for _, entry in sorted(self._entries.items()) if entry.table is not None)
 
     @property

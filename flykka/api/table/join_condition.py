@@ -57,7 +57,6 @@ class JoinCondition:
 
 
 def taken_apart(condition: Sequence[Expression], sides: Mapping[Side, Rows]) -> JoinCondition:
-    """Split the condition of a join of these rows into its parts."""
     parts = _Parts(sides)
     for each in condition:
         parts.add(each)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
-"""Joins that emit rows of the left side only, alone or with matches: the right one can be a table."""
+"""Joins that emit rows of the left side only, alone or with matches: the right side can be a table."""
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})

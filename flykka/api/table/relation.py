@@ -93,12 +93,10 @@ class Rows:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """The column names by attribute id."""
         return {attribute.id: name for attribute, name in zip(self.output, self.called, strict=True)}
 
     @property
     def columns(self) -> PlanColumns:
-        """The resolver of plan expressions to columns of the stream."""
         return PlanColumns(self.stream.flow.type.prototype.sparkSession, self.names)
 
 
@@ -120,7 +118,7 @@ class Relation:
 
     @property
     def is_changing(self) -> bool:
-        """True if rows may replace or delete earlier ones."""
+        """True if rows may replace or delete earlier rows."""
         return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
@@ -221,7 +219,6 @@ def with_changelog(stream: DataStream, changelog: Changelog, event_time: EventTi
 
 
 def label(verb: str, listed: Iterable[str]) -> str:
-    """Return the display name of an operator, truncated if it is long."""
     text = ", ".join(listed)
     return f"{verb}({text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'})"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000
-"""The maximal number of rows kept: the last ones, or for upserts those that changed last."""
+"""Maximum number of retained rows: the last rows, or for upserts the rows that changed last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

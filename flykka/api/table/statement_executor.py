@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 
 class StatementExecutor:
-    """Runs the SQL of one environment: queries, and statements that declare, set, explain or start jobs."""
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.statements = Statements(environment)
@@ -291,7 +289,6 @@ def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
 
 
 def _said(text: str, found: tuple[Token, ...]) -> str:
-    """Return the value of a single token, or the source text of several tokens."""
     return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]
 
 

@@ -104,8 +104,7 @@ class Environment(Protocol):
     def spark(self) -> SparkSession: ...
 
     @property
-    def program(self) -> Program:
-        """The transformations defined since the last job."""
+    def program(self) -> Program: ...
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
@@ -119,14 +118,11 @@ class Environment(Protocol):
         uid: str | None = None,
     ) -> DataStream: ...
 
-    def from_dataframe(self, frame: DataFrame) -> DataStream:
-        """Return a stream of the rows of a DataFrame, which is computed now."""
+    def from_dataframe(self, frame: DataFrame) -> DataStream: ...
 
-    def from_checkpoint(self, checkpoint: str | None) -> object:
-        """Set the checkpoint from which the next job starts."""
+    def from_checkpoint(self, checkpoint: str | None) -> object: ...
 
-    def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
-        """Submit the operators that lead to a sink."""
+    def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient: ...
 
 
 class Statements:
@@ -287,7 +283,6 @@ class Statements:
         return table
 
     def _stored(self, statement: Statement, insert: Insert, table: DeclaredTable, plan: PlanNode) -> PlanNode:
-        """Convert a query's rows to the columns of the table."""
         if insert.columns:
             _check_number(insert.columns, plan, insert.position)
         plan = statement.renamed(plan, insert.columns) if insert.columns else plan

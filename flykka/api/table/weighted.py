@@ -79,7 +79,7 @@ def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) 
 def with_empty_row(stream: DataStream, stream_of: StreamOf, column: str, value: Column) -> DataStream:
     """Return the stream with a first row that counts as no row: it has this value in a column, and nulls in others.
 
-    So an aggregate without keys has its result over no rows, as in a batch, before it has seen any.
+    So an aggregate without keys has its result over no rows, as in a batch, before any rows arrive.
     """
     prototype = stream.flow.type.prototype
     values = (value if each.name == column else null_of(each.dataType) for each in prototype.schema)
