@@ -156,7 +156,6 @@ class SparkDataPlane:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> CoordinatorRunner:
-        """Create the coordinator of an operator's function, and close the previous coordinator."""
         job = self._job(job_id)
         runner = coordinator_runner(job.services.registry, operator, parallelism, woken)
         with self._lock:

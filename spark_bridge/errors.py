@@ -180,8 +180,6 @@ class PredecessorRunsError(SparkBridgeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLine:
-    """A line of a file, formatted like a line in Python's tracebacks."""
-
     file: str
     line: int
     function: str

@@ -46,7 +46,6 @@ def warm_up(session: SparkSession) -> None:
 
 
 def _run_stages(engine: SparkSession, folder: Path) -> None:
-    """Run the stages of a batch: read from files, aggregate by key, cache, pass to Python, and write."""
     filesystem = FileSystem(engine)
     rows = engine.range(0, 1_000, numPartitions=1).select(
         (F.col("id") % 10).alias("key"), F.current_timestamp().alias("at")

@@ -67,7 +67,6 @@ class CheckpointFolder:
             self._temporary.join()
 
     def outlives_environment(self, directory: str) -> bool:
-        """Return True if checkpoints in `directory` survive the closing of the environment."""
         return self._temporary is None or directory != self._temporary.path
 
     def remove(self) -> None:

@@ -59,15 +59,12 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStart:
-    """The graph to submit, and the checkpoint or savepoint from which the job starts."""
-
     job_graph: JobGraph
     restore_path: str | None
     runs: bool = True
     """False if the job has ended already and only its result is returned."""
 
     def note(self) -> None:
-        """Record for the next run that the job is running."""
         if not self.runs:
             return
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
@@ -210,8 +207,6 @@ class JobStarts:
         cluster: LocalCluster,
         session: SparkSession,
     ) -> IdentifiedJob:
-        """Look up the job in the high-availability store, and return it with its id in the store."""
-
         def notify_and_warm_up(text: str) -> None:
             current_launch().notify(text)
             if FastPaths.of(session).warm_up:
@@ -274,7 +269,6 @@ class _TraceSearch:
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
     def collect(self, mode: StartMode, restore_path: str | None) -> RunTraces:
-        """Collect all traces. `restore_path` is the checkpoint that the user or the store specifies."""
         job_name = self._job_graph.name
         if mode is StartMode.CHECKPOINT:
             return RunTraces(job_name=job_name, checkpoint=restore_path, folders=self._contents(counts_own=True))

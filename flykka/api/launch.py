@@ -52,11 +52,9 @@ class LaunchOptions:
     offers_rest: bool = False
 
     def overrides(self) -> Values:
-        """Return these values merged with those of environment variables. Raises `ConfigurationError`."""
         return merged(environment_values(os.environ), self.values)
 
     def file(self) -> Path | None:
-        """Return the options file, or None. Raises `ConfigurationError`."""
         override = {} if self.config_file is None else {CONFIG_FILE_VARIABLE: self.config_file}
         return configuration_file({**os.environ, **override}, Path.cwd())
 

@@ -18,7 +18,6 @@ _BYTES_PER_BUFFER = 1 << 20
 def resource_spec(
     cpu: float | None, memory: MemorySize | None, managed_memory: MemorySize | None, what: str
 ) -> ResourceSpec:
-    """Return the resources of an operator. Raises `ProgramError`, which names `what`, if a value is invalid."""
     return ResourceSpec(
         cpu_millis=_millis(cpu, f"cpu of {what}"),
         heap_mib=_mib(memory, f"memory of {what}"),

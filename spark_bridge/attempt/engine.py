@@ -77,8 +77,6 @@ _READ_AGAIN = 3
 
 @dataclass(frozen=True, slots=True)
 class _OnLane:
-    """The lane on which one unit of work runs."""
-
     workers: StageExecutor
     lane: Lane
     number: int
@@ -358,7 +356,6 @@ class Flow:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> BatchResult:
-        """Pass the output of the operator of `link`, computed from the rows `before`, to all its readers."""
         result = BatchResult()
         if output.staged_rows:
             staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
@@ -429,7 +426,6 @@ class Flow:
     def _whole(
         self, outputs: tuple[ResultPartitionDescriptor, ...], materialised: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """Send rows to the outputs that are not split by key. Nothing is sent for an empty batch."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if materialised.rows else ():

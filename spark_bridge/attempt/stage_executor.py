@@ -70,8 +70,6 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """The queue and the threads of a lane. `idle` threads wait for work."""
-
     limit: int
     jobs: deque[_Job] = field(default_factory=deque)
     threads: int = 0
@@ -107,8 +105,6 @@ class StageExecutor:
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Run the engine's own work on a separate queue."""
-
         def run() -> None:
             try:
                 self._guarded(Lane.BACKGROUND, OWN_WORK, what, work)
@@ -161,7 +157,6 @@ class StageExecutor:
             return tuple(self._finished)
 
     def _recorded(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
-        """Run work as `_guarded` does, and remember it."""
         answer: object = None
         has_failed = True
         try:

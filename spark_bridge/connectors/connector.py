@@ -55,7 +55,6 @@ def connectors() -> tuple[Connector, ...]:
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` with the install command if a library that `what` needs is not installed."""
     if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
 

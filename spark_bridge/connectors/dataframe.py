@@ -36,13 +36,11 @@ class ComputedFrame:
 
     @property
     def blocks(self) -> Blocks:
-        """The cached rows. Raises `SourceError` if they were freed."""
         if self._blocks is None:
             raise SourceError("the rows of the DataFrame were freed: this happens when their job ends")
         return self._blocks
 
     def free(self) -> None:
-        """Free the rows, unless there are none or their Spark session has stopped."""
         if self._blocks is not None:
             context = self.frame.sparkSession.sparkContext._jsc
             if context is not None and not context.sc().isStopped():

@@ -250,7 +250,6 @@ class IndexRangeDiscovery:
         self.interval_ms = self._interval_ms()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the ranges that are due and new."""
         first = number_of_position(position)
         due = self._due(first)
         end = min(due, first + self._splits_max * self._source.rows_per_batch)

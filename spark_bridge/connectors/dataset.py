@@ -73,14 +73,11 @@ class DatasetSink(FileSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource(FileSource):
-    """The rows of a dataset that a job has stored."""
-
     dataset_id: str
     is_empty: bool
 
     @classmethod
     def of(cls, code: CacheCode, folder: str, *, is_empty: bool) -> Self:
-        """Return the source for a folder."""
         return cls(
             dataset_id=code.dataset_id,
             is_empty=is_empty,
@@ -113,7 +110,6 @@ def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
 
 
 def delete_dataset(filesystem: FileSystem, folder: str) -> None:
-    """Delete the rows that one job has stored, and parent folders that become empty. May block."""
     filesystem.delete(folder)
     dataset = folder.rsplit("/", 1)[0]
     filesystem.delete_if_empty(dataset)

@@ -41,8 +41,6 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name with its namespace, and its catalog with the properties for loading the catalog."""
-
     identifier: str
     catalog: str
     properties: Properties = field(default=(), repr=False)

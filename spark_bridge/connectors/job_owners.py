@@ -33,7 +33,6 @@ class JobOwner:
 
     @property
     def number(self) -> int:
-        """The fencing number of the job's checkpoint folder; 0 for a job whose folders are not owned."""
         return self.owners.number_of(self.job_id)
 
     def check(self) -> None:

@@ -106,7 +106,6 @@ def take_over_staged(
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:
-    """Return the folders in which the sinks of a vertex stage rows."""
     folders = (
         sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory)
         for _, sink in _sinks(descriptor.vertex, registry)

@@ -193,7 +193,6 @@ class LineReader:
         return self._records()
 
     def has_news(self) -> bool:
-        """Return True if data has arrived, or it is time to reconnect."""
         if self.is_over:
             return False
         connection = self._socket
@@ -255,7 +254,6 @@ class LineReader:
             return b""
 
     def _lost(self, refused: OSError | None) -> None:
-        """Record the loss of the connection, and schedule the next attempt, if any."""
         if self._closed is not None:
             self._closed()
         self._socket = None

@@ -119,11 +119,9 @@ class StagingOwner:
         return current_path(path, self._names, self.filesystem.exists, self.number)
 
     def taken_over(self) -> list[str]:
-        """Return the folders of former owners that this owner has moved."""
         return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
 
     def delete(self) -> None:
-        """Delete rows that this owner has staged or taken over, and the job's folder unless another owner uses it."""
         self.filesystem.delete(self.folder)
         if self.filesystem.delete_if_empty(self.root):
             self.filesystem.delete_if_empty(self.root.rsplit("/", 1)[0])
@@ -144,7 +142,6 @@ class StagingOwner:
 
 
 def delete_empty(filesystem: FileSystem, staged: str) -> None:
-    """Delete the empty folders above a staged file or folder, up to the staging folder of its job."""
     for folder in folders_above(staged):
         if not filesystem.delete_if_empty(folder):
             return
@@ -161,16 +158,12 @@ Pending = TypeVar("Pending", PendingFile, StagedBatch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """A batch: its folder, its files, and their row count. A batch without rows has no files."""
-
     folder: str
     files: tuple[str, ...] = ()
     rows: int = 0
 
 
 class Staging:
-    """The staging folder of one subtask, in one attempt."""
-
     def __init__(self, context: SinkContext) -> None:
         assert context.staging_folder is not None, f"{context.uid!r} has no staging folder"
         self.name = f"{file_name_part(context.uid)}-{context.subtask}"
@@ -191,7 +184,6 @@ class Staging:
 
     @cached_property
     def folder(self) -> str:
-        """The full path of the folder for the subtask's staged rows."""
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def was_published(self, batch: str) -> bool:
@@ -261,7 +253,6 @@ class Staging:
             sync_names(folders)
 
     def discard(self, batches: Iterable[str]) -> None:
-        """Delete the folders of batches that are no longer needed."""
         for folder in set(batches):
             self._filesystem.delete(folder)
             self._sizes.pop(folder, None)
@@ -386,7 +377,6 @@ class StagedCheck:
         self._restored = restored
 
     def check_batches(self, batches: Iterable[StagedBatch]) -> None:
-        """Compare the files in the folders of batches. Raises `StagedFileError`, which names a file."""
         checked: list[tuple[str, FileDigest]] = []
         for batch in batches:
             purpose = f"checkpoint {batch.checkpoint_id}"
@@ -461,7 +451,6 @@ def sync_names(folders: Iterable[str]) -> None:
 
 
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
-    """Log that a checkpoint of an older version has no digests for some staged files (None)."""
     if None in digests:
         logger.info("%s: its checkpoint was written by an older version, without digests of staged files", operator)
 

@@ -120,7 +120,6 @@ def _class_suppresses(name: str) -> bool:
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:
-    """Add the notes that name the function's call and the row."""
     return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 

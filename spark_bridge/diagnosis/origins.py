@@ -79,7 +79,6 @@ class Origins:
 
 
 def _named(raised: BaseException) -> set[str]:
-    """Return the functions and query contexts that an error names."""
     names = {f"function {function}" for function in _functions_in(raised)}
     for throwable in throwables(raised):
         names |= {_context(each.summary()) for each in throwable.getQueryContext()}
@@ -95,7 +94,6 @@ def _functions_in(raised: BaseException) -> list[str]:
 
 
 def _marks_of(rows: DataFrame) -> Counter[str]:
-    """Count the query contexts and Python functions in the plan of these rows."""
     marks: Counter[str] = Counter()
     plans = [rows._jdf.queryExecution().analyzed()]
     while plans:

@@ -102,7 +102,6 @@ FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return the failure of Spark whose message is `text`; None if it is unknown."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

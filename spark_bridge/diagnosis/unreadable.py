@@ -25,7 +25,6 @@ _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
 def unreadable_path(raised: BaseException) -> str | None:
-    """Return the path of the file that Spark could not read; None if `raised` is another error."""
     for throwable in throwables(raised):
         if _condition(throwable).startswith(_UNREADABLE):
             return plain_path(unquote(str(throwable.getMessageParameters().get("path"))))
@@ -69,13 +68,11 @@ def too_long_text(text: str) -> str | None:
 
 
 def _cause_text(throwable: Any) -> str:
-    """Return the text of a cause, preceded by its type if it is a library's exception."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 
 
 def throwables(raised: BaseException) -> Iterator[Any]:
-    """Iterate over Spark's JVM exceptions in `raised`, each followed by its cause."""
     yield from (each for each in _causes(raised) if _of_spark(each))
 
 

@@ -63,8 +63,6 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 
 
 class BroadcastStates:
-    """The broadcast maps of some descriptors, each of which is registered as operator state."""
-
     def __init__(self, descriptors: Sequence[MapStateDescriptor], states: OperatorStates) -> None:
         self._states = {
             each.name: cast("MapState[Any, Any]", states.get(each, MapStateDescriptor, OperatorStateMode.BROADCAST))

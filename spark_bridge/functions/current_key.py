@@ -37,7 +37,6 @@ class CurrentKey:
         self.processing_time_ms = 0
 
     def event_time_ms(self) -> int:
-        """Return the time of the row, or the watermark if that is later or the row has no time."""
         if self.timestamp is None or self.domain is TimeDomain.PROCESSING_TIME:
             return self.watermark_ms
         return max(self.timestamp, self.watermark_ms)

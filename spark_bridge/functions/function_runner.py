@@ -61,15 +61,12 @@ NewContext = Callable[[], Any]
 
 
 class RowCall(NamedTuple):
-    """The name of a function's method for the rows of an input, the method, and the constructor of its contexts."""
-
     name: str
     call: Call
     new_context: NewContext
 
 
 def row_calls(function: FunctionWithoutKeys | FunctionWithKeys, contexts: Sequence[NewContext]) -> tuple[RowCall, ...]:
-    """Return the method for each input of a function. `contexts` are those for the first and the second input."""
     methods = zip(_methods(function), contexts, strict=False)
     return tuple(RowCall(name, call, new_context) for (name, call), new_context in methods)
 
@@ -216,8 +213,6 @@ class _FunctionRunner(Generic[F]):
 
 
 class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
-    """Runs a function without keys: a `ProcessFunction`, or a function of two inputs."""
-
     def open(self) -> None:
         """Open the function. Call `close` afterwards even if this has raised."""
         contexts: tuple[NewContext, ...] = (partial(FunctionContext, *self._without_keys),) * 2

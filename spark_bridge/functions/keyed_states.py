@@ -246,7 +246,6 @@ class KeyedStates:
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The descriptors, in the order of registration."""
         return tuple(state.descriptor for state in self._states.values())
 
     def complete(self) -> None:

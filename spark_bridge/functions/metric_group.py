@@ -160,7 +160,6 @@ class MetricGroup:
         return self._registered(name, Histogram)
 
     def names(self) -> tuple[tuple[str, MetricKind], ...]:
-        """Return the names and kinds of all metrics. Used by runners."""
         return tuple((name, _KINDS[type(metric)]) for name, metric in self._metrics.items())
 
     def samples(self) -> tuple[MetricSample, ...]:

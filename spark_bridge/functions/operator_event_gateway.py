@@ -16,8 +16,6 @@ from flykka.spark_bridge.functions.event_values import event_from_bytes, event_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Sent events, the values for aggregates by name, and the functions of the aggregates by name."""
-
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]
     functions: Mapping[str, AggregateFunction[Any, Any, Any]]

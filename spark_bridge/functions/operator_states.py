@@ -71,7 +71,6 @@ class OperatorStates:
 
     @property
     def schema(self) -> tuple[OperatorStateSchema, ...]:
-        """The states' names, types and modes, in the order of registration."""
         return tuple(
             OperatorStateSchema(name=name, element=str(each.element), mode=each.mode)
             for name, each in self._registered.items()

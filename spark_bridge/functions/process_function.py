@@ -32,15 +32,11 @@ class BaseFunction:
 
 
 class WatermarkFunction(BaseFunction):
-    """A function that may handle watermarks."""
-
     def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
         """Emit rows that are due at this watermark. Called after the timers that the watermark fires."""
 
 
 class TimedFunction(WatermarkFunction):
-    """A function with timers."""
-
     def on_timer(self, timestamp: int, ctx: Any) -> Rows:
         """Emit rows for a timer that fires, with the state and timers of its key."""
 

@@ -90,7 +90,6 @@ class ValueState(State, Generic[T]):
         self._changed.add(slot)
 
     def _readable(self, value: Any) -> Any:
-        """`value` may be None."""
         visible = self._default if value is None else value
         return visible if self._copied is None or visible is None else self._copied(visible)
 

@@ -47,7 +47,6 @@ class StoredForm:
 
 
 def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
-    """Return the stored form of values of a type, or of map keys of a type. Errors name `state`."""
     convert = _key_converter(type_) if is_key else _converter(type_)
 
     def stored(value: Any) -> Any:
@@ -399,7 +398,6 @@ _AGGREGATES = ("create_accumulator", "add", "get_result")
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a state. Raises `StateDescriptorError` if it is not a valid column name."""
     if not isinstance(name, str) or not name:
         raise StateDescriptorError(f"the name of a state must be a non-empty string, not {name!r}")
     if name.startswith("__"):

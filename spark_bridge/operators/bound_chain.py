@@ -25,7 +25,6 @@ class BoundChain:
 
     @property
     def name(self) -> str:
-        """The names that the user gave to the operators, for messages."""
         return " -> ".join(link.name for link in self.head.walk())
 
     @property
@@ -45,7 +44,6 @@ class BoundChain:
 
     @property
     def event_time(self) -> str | None:
-        """The event-time column, if the chain begins with a source that has one."""
         return self.head.code.source.event_time if isinstance(self.head.code, SourceCode) else None
 
 

@@ -64,7 +64,6 @@ class BroadcastVariable:
             return BroadcastRows, (self._broadcast,)
 
     def close(self) -> None:
-        """Remove the rows from the executors. Does nothing if Spark has stopped."""
         with self._lock:
             broadcast, self._broadcast = self._broadcast, None
         if broadcast is not None:

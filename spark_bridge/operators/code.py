@@ -72,7 +72,6 @@ class OperatorCode(ABC):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if the operator's function provides an operator coordinator."""
         return False
 
     def needs_order(self, *, readers_do: bool) -> bool:
@@ -85,8 +84,7 @@ class OperatorCode(ABC):
         """A text of everything that stored state must agree with."""
 
     @abstractmethod
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """Create the operator of one attempt."""
+    def operator(self, context: OperatorContext) -> Operator[Slices]: ...
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """Return the aggregates `first_micros` and `last_micros` over its output, by the column `event_time`."""
@@ -213,7 +211,6 @@ class OperatorContext:
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
-        """Return the accumulator of an operator's metric. Raises `AccumulatorConflictError`."""
         scope = MetricScope(self.operator_id, self.link.name)
         return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
 

@@ -109,7 +109,6 @@ class CodeRegistry:
         return code
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:
-        """Release all code that none of these job graphs refers to."""
         uids_by_job = {job_graph.job_id: uids_of(job_graph) for job_graph in job_graphs}
         retained_uids = frozenset().union(*uids_by_job.values())
         with self._lock:

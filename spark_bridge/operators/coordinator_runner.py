@@ -132,7 +132,6 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls. Raises `OperatorCoordinatorError` if a call has raised, or the coordinator was closed."""
         with self._lock:
             if self._is_closed:
                 raise OperatorCoordinatorError(f"the coordinator of operator {self._description} is closed")

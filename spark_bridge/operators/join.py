@@ -39,8 +39,6 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing(Generic[Frame]):
-    """Expired rows of a side, and their possible matches on the other side."""
-
     side: Side
     readings: Sequence[Reading[Frame]]
     met: Sequence[Reading[Frame]]

@@ -332,7 +332,6 @@ def pairs(
 
 
 def check_keys(left: JoinedRows, right: JoinedRows) -> None:
-    """Raise `PrototypeError` if the keys of the two sides differ in number or type."""
     ours, theirs = (each.prototype.select(*each.keys).schema for each in (left, right))
     if len(ours) != len(theirs):
         raise PrototypeError(f"the left side has {len(ours)} keys and the right side {len(theirs)}")

@@ -46,8 +46,6 @@ class KeyedResult(Generic[Rows, Frame]):
 
 
 class KeyedBatches(Protocol[Rows, Frame]):
-    """Processes keyed rows with the state of their keys, in an engine."""
-
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int
     ) -> KeyedResult[Rows, Frame]:

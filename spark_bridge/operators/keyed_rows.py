@@ -236,7 +236,6 @@ def reduced_rows_code(
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> RowPerKeyCode:
-    """Return code that reduces each key's rows to one. Raises `PrototypeError` if the function cannot be pickled."""
     reducer(function)
     return _row_per_key_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 

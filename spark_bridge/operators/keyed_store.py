@@ -53,8 +53,6 @@ class _AtBarrier(Generic[Frame]):
 
 
 class KeyedStore(Generic[Frame]):
-    """The segments of one keyed state of an operator."""
-
     def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
         self.backend = backend
         self.segments = segments

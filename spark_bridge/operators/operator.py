@@ -149,8 +149,6 @@ class Operator(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSnapshot:
-    """The durable state of an operator, and the size of its newly written part in bytes."""
-
     state: OperatorSubtaskState
     incremental_bytes: int
 

@@ -122,7 +122,6 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.restore(states.get(operator.operator_id, ()))
 
     def opened(self, recover: tuple[ChannelStateRead, ...], name: str = "") -> ChainOpened:
-        """Return the reply for a chain whose operators are all open."""
         return ChainOpened(
             is_ordered=any(operator.is_ordered for operator in self.operators.values()),
             has_state=self.has_state,
@@ -182,7 +181,6 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
     def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
-        """Pass events of the coordinator to the head, and emit the results."""
         head = self.head
         assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
         head.record_aggregates(command.aggregates)
@@ -190,7 +188,6 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted([(head, output)], command.stage))
 
     def result(self, stage: int, result: BatchResult, **fields: Any) -> StageResult:
-        """Return the reply with the results of a stage; `fields` are the other fields of the reply."""
         return StageResult(
             stage=stage,
             outputs=result.outputs,

@@ -113,7 +113,6 @@ class FunctionState(Generic[R]):
             self.update(row.asDict())
 
     def update(self, numbers: Mapping[str, Any]) -> None:
-        """Set the state that a worker has returned."""
         self._state = SubtaskState(lists=pickle.loads(numbers[OPERATOR_STATE]), is_restored=True)
 
 
@@ -375,8 +374,6 @@ class KeyedProcessCode(ProcessCode):
 
 
 class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
-    """A function with keys, which may have a coordinator."""
-
     def __init__(self, context: OperatorContext, function: SparkKeyedFunction) -> None:
         super().__init__(context.operator_id, function, function.backend)
         self._spark_function = function
@@ -391,8 +388,6 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
 
 
 class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
-    """A function with keys that has operator state of its subtask in addition to keyed state."""
-
     def __init__(
         self, context: OperatorContext, function: SparkKeyedFunction, state: FunctionState[KeyedFunctionRunner]
     ) -> None:

@@ -168,7 +168,6 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
-        """The class of the work that a worker does for a batch."""
         return ProcessKeyedBatch
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -177,7 +176,6 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
     def _fired(
         self, firing: TimerFiring, function: WorkerFunction, readings: Readings, version: int
     ) -> KeyedResult[Slices, StateRows]:
-        """Process the keys that may have due timers, in a worker."""
         due = partial(
             ProcessDueKeys,
             timer=_TIMERS[firing.domain],

@@ -83,7 +83,6 @@ class SparkPanes:
         return Arrived(segment=segment, late_rows=int(numbers_of(observation).get("late") or 0))
 
     def _of_rows(self, rows: DataFrame, closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Aggregate rows that were not aggregated before the exchange into state."""
         code = self._code
         rows = in_windows(code.windows, rows, code.event_time)
         if closed_to_ms is None:

@@ -185,8 +185,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoin:
-    """A temporal join in a program, of two sides with event times."""
-
     left: JoinedRows
     right: JoinedRows
     columns: tuple[Column | str, ...]

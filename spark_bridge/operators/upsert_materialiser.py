@@ -110,8 +110,6 @@ class UpsertMaterialiser(KeyedBatchOperator[Slices, StateRows]):
 
 
 class _SparkUpserts(SparkIndex[UpsertRules]):
-    """Implements `KeyedBatches`, and publishes rows with a Spark job."""
-
     emits_with_batches = False
     report_columns = (StructField(CONFLICT, StringType()),)
 
@@ -145,7 +143,6 @@ class _SparkUpserts(SparkIndex[UpsertRules]):
         return self._worked(self._context.scope.session.range(1), work, self._rules, readings, version)
 
     def on_report(self, numbers: Mapping[str, Any]) -> None:
-        """Raise `ConflictingRowsError` for two rows of a key."""
         if numbers[CONFLICT]:
             raise ConflictingRowsError(
                 f"two rows for the table {self._table} have {numbers[CONFLICT]}. With ON CONFLICT DO DEDUPLICATE at the"

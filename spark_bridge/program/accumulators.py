@@ -176,8 +176,6 @@ ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
 
 
 class MetricScope(NamedTuple):
-    """The operator of a metric; `name` is the user's name for the operator."""
-
     operator_id: OperatorId
     name: str
 

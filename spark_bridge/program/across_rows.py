@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A type of operation: its effect, in Spark's terms, and its replacement in a streaming program."""
-
     does: str
     instead: str
 
@@ -86,8 +84,6 @@ def across_rows(stream: DataFrame, result: DataFrame) -> tuple[AcrossRows, ...]:
 
 
 class _Walk:
-    """Walks from a result down to the stream's rows, and collects the operations in between."""
-
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._common_tables: set[int] = set()
@@ -114,7 +110,6 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """Return the operation across rows that a node performs, if any. `inputs` flags inputs that read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

@@ -91,12 +91,10 @@ class PartialAggregates:
         return rows.select(time.alias(TIME), *self._computed_keys, *also, *(part.of_row for part in self.parts), one)
 
     def merge(self, state: DataFrame, time: Column | str = TIME, *also: Column) -> DataFrame:
-        """Merge the parts of each time and key, and compute the columns `also` from these."""
         count = F.sum(ROWS).alias(ROWS)
         return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count, *also)
 
     def evaluated(self, merged: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the results of merged parts: the columns `of_time`, the keys, and the aggregates."""
         return merged.select(*_named(of_time), *self._named_keys, *self.results)
 
     @property
@@ -153,7 +151,6 @@ class RowStateAggregates(RowState):
     aggregates: tuple[Column, ...]
 
     def compute_results(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Aggregate the rows with Spark. Return the columns `of_time`, the keys, and the aggregates."""
         results = state.groupBy(TIME, *self.keys).agg(*self.aggregates)
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
 
@@ -167,7 +164,6 @@ class RowStateFunction(RowState):
     function: Callable[[DataFrame], DataFrame]
 
     def function_input(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the rows for the function: the columns `of_time`, followed by the other columns of the rows."""
         own = (F.col(quoted(name)) for name in self.needed if name not in of_time)
         return state.select(*_named(of_time), *own)
 

@@ -57,14 +57,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decomposition:
-    """Parts, and the results as expressions over keys and parts."""
-
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
 
 
 def columns_read(rows: DataFrame) -> tuple[str, ...]:
-    """Return the distinct columns that the topmost selection of rows reads."""
     return _names(elements(rows._jdf.queryExecution().analyzed().references().toSeq()))
 
 
@@ -115,7 +112,6 @@ class ExpressionBuilder:
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
-        """Return an unresolved column, optionally qualified with the alias of its rows."""
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
@@ -125,7 +121,6 @@ class ExpressionBuilder:
         return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
 
     def mean(self, average: Any, total: str, count: str) -> Column:
-        """Return the average whose sum and count are in the columns `total` and `count`."""
         buffers = elements(average.aggBufferAttributes())
         names = {int(buffer.exprId().id()): name for buffer, name in zip(buffers, (total, count), strict=True)}
 
@@ -234,7 +229,6 @@ class Aggregation:
         return self._builder.mean(average, total, count)
 
     def _own_part(self, function: Any, merge: PartFunction, *, wraps: bool = False) -> Column:
-        """Add an aggregate as a single part, and return its value."""
         of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
         arguments = ", ".join(str(child.sql()) for child in children)
@@ -283,7 +277,6 @@ def _can_be_parted(function: Any, mode: str) -> bool:
 
 
 def _counted(values: Sequence[Column]) -> Column:
-    """Return the count for one row: 1 if no value is null, else 0."""
     return F.when(reduce(and_, (value.isNotNull() for value in values)), 1).otherwise(0)
 
 

@@ -263,7 +263,6 @@ def event_time_column(prototype: DataFrame, name: str) -> str:
 
 
 def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
-    """Raise `PrototypeError` if a condition does not fit the rows."""
     if condition is not None:
         transformed(prototype, lambda rows: rows.where(condition))
 
@@ -309,6 +308,5 @@ def _check_names(rows: DataFrame) -> None:
 
 
 def _text(refused: PySparkException) -> str:
-    """Return Spark's message, and the line of the user's function if known."""
     message, line = refused.getMessage() or str(refused), line_of(refused)
     return message if line is None else f"{message}\n{line}"

@@ -165,14 +165,12 @@ class Source(ABC):
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:
-    """Return `split`. Raises `SourceError` if it is not of the type `kind` that `source` produces."""
     if not isinstance(split, kind):
         raise SourceError(f"{source} cannot read a {type(split).__name__}")
     return split
 
 
 def positive(number: int, what: str) -> int:
-    """Return `number`. Raises `ValueError`, which names `what`, unless it is a positive integer."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number

@@ -29,7 +29,6 @@ _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter
 
 
 def checked_function(function: Called) -> Called:
-    """Return `function`. Raises `PrototypeError` if it is not callable."""
     candidate: object = function
     if isinstance(candidate, type) and issubclass(candidate, RichFunction):
         raise PrototypeError(f"pass an object, {candidate.__name__}(...), not its class")
@@ -39,7 +38,6 @@ def checked_function(function: Called) -> Called:
 
 
 def checked_sendable(function: Called) -> Called:
-    """Return `function`. Raises `PrototypeError` if it is not callable, or cannot be sent to Spark's Python workers."""
     pickled_function(checked_function(function))
     return function
 
@@ -72,7 +70,6 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
 
 
 def checked_static(static: object) -> DataFrame:
-    """Return `static`. Raises `PrototypeError` if it is not a DataFrame, or is a Spark stream."""
     if not isinstance(static, DataFrame):
         raise PrototypeError(f"a stream can be joined with a static DataFrame, not with a {type(static).__name__}")
     if static.isStreaming:
@@ -104,7 +101,6 @@ def checked_how(how: str, on: JoinOn | None) -> str:
 
 
 def check_union(first: DataFrame, other: DataFrame) -> None:
-    """Raise `PrototypeError` with the first difference, unless both have the same columns in the same order."""
     ours = [(field.name, field.dataType.simpleString()) for field in first.schema]
     theirs = [(field.name, field.dataType.simpleString()) for field in other.schema]
     for place, (one, two) in enumerate(zip(ours, theirs, strict=False), start=1):

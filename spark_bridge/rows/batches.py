@@ -74,8 +74,6 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their blocks, and their estimated size in memory."""
-
     rows: DataFrame | LazyRows | None
     storage: Storage
     count: int

@@ -38,8 +38,6 @@ _RUN_BYTES = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """The layout of files: the format, the options of Spark's writer, and the partition columns."""
-
     format: FileFormat = "parquet"
     options: Options = ()
     partition_by: tuple[str, ...] = ()

@@ -36,8 +36,6 @@ _PLAIN_URI = re.compile(r"[a-z0-9]+:/{1,2}[\w.:=+,-]+(?:/[\w.:=+,-]+)*", re.ASCI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file or folder: its full path, its name, and its size in bytes."""
-
     path: str
     name: str
     size_bytes: int
@@ -286,7 +284,6 @@ class FileSystem:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert Java's file errors to Python's."""
     try:
         yield
     except Py4JJavaError as refused:

@@ -62,8 +62,6 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
-    """Materialised slices, and the row count of each slice."""
-
     materialised: Materialised
     slices: tuple[DataFrame, ...]
     rows: tuple[int, ...]

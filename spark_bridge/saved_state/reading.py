@@ -92,7 +92,6 @@ class SavedState:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of the states of each key, or of each key and window."""
         return tuple(columns_of(self.schema.columns))
 
     @property

@@ -276,7 +276,6 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """Return the current values of the settings that affect results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 
@@ -311,7 +310,6 @@ def engine_session(session: SparkSession) -> SparkSession:
 
 
 def has_one_machine(session: SparkSession) -> bool:
-    """True if all executors are in the driver's JVM."""
     return re.fullmatch(r"local(\[[\d*, ]+\])?", str(session.sparkContext.master)) is not None
 
 

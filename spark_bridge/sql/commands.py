@@ -75,23 +75,17 @@ class Explain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """SHOW TABLES or SHOW VIEWS."""
-
     views: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """DESCRIBE name."""
-
     name: str
     position: Position | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """DROP TABLE name or DROP VIEW name."""
-
     name: str
     position: Position | None
     is_view: bool

@@ -55,12 +55,10 @@ class _Node:
 
     @cached_property
     def kind(self) -> str:
-        """The name of the node's class in Catalyst."""
         return str(self.java.getClass().getSimpleName()).removesuffix("$")
 
     @cached_property
     def position(self) -> Position | None:
-        """The position in the SQL text; None if Spark does not know it."""
         return self._position or position_of(self.java.origin())
 
 
@@ -146,7 +144,6 @@ class Expression(_Node):
 
     @property
     def between(self) -> tuple[Expression, Expression, Expression]:
-        """The value of a BETWEEN, its lower bound and its upper bound."""
         value, lower, upper = expressions(self.java.parameters())
         return value, lower, upper
 
@@ -269,7 +266,6 @@ class PlanNode(_Node):
 
     @cached_property
     def view_name(self) -> str | None:
-        """The name under which a temporary view was registered; None for other nodes."""
         return str(self.java.desc().identifier().table()) if self.kind == "View" else None
 
 

@@ -27,7 +27,6 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
 
 
 def weight_of(row_kind: str | None) -> Column:
-    """Return 1 for added rows, and -1 for removed rows."""
     return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")
 
 
@@ -92,7 +91,6 @@ class RetractedCall:
         return sums
 
     def result(self, columns: PlanColumns) -> Column:
-        """Return the value of the call, in the type that Spark gives it."""
         if not self._is_sum:
             return named(self.count)
         if self.call.called.kind == "Average":

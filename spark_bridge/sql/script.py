@@ -35,7 +35,6 @@ class ScriptStatement:
 
 
 def statements(script: str) -> tuple[ScriptStatement, ...]:
-    """Return the statements of a script in order, without empty ones."""
     script = script.removeprefix(_BYTE_ORDER_MARK)
     parsed, waiting = [], list(tokens(script))
     while waiting:

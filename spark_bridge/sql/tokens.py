@@ -53,7 +53,6 @@ class Token:
         return self.raw
 
     def matches(self, *words: str) -> bool:
-        """Return True if the token is one of these words or symbols, given in upper case."""
         return self.kind in ("word", "symbol") and self.raw.upper() in words
 
 

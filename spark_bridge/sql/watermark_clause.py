@@ -107,8 +107,6 @@ def _elements(sequence: Sequence[Token], start: int) -> list[list[Token]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWatermark:
-    """The event-time column of a table, and the delay of the watermark."""
-
     column: str
     delay_ms: int
     position: Position

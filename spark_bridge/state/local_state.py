@@ -18,8 +18,6 @@ Handles = tuple[SharedStateHandle, ...]
 
 
 class Holders(Protocol):
-    """Manages the holders of batches and knows whether their rows still exist."""
-
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...

@@ -23,8 +23,6 @@ from flykka.messages.wire.message import Value
 
 
 class Files(Protocol):
-    """The file system operations that savepoints need."""
-
     def qualified(self, path: str) -> str: ...
 
     def exists(self, path: str) -> bool: ...

@@ -196,7 +196,6 @@ class SparkStateBackend(StoredState["DataFrame"]):
 
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
-    """Convert rows of state from schema `was` to schema `now`."""
     columns, before = evolved_columns(was, now), set(stored_values(was).values())
     types = dict(zip(columns, columns_of(now.columns).values(), strict=True))
     values = (

@@ -63,8 +63,6 @@ class _Contract(ABC):
 
 @dataclass(slots=True)
 class _Attempt:
-    """The writer of one subtask, and the values that it prepared for the last complete checkpoint."""
-
     writer: SinkWriter[DataFrame]
     staged: list[str] = field(default_factory=list)
     prepared: Sequence[Value] = ()
@@ -241,7 +239,6 @@ class SinkContract(_Contract):
         attempt.staged = []
 
     def _dealt(self, prepared: Iterable[Sequence[Value]], parallelism: int) -> list[list[Value]]:
-        """Return the values of each subtask after they were stored in a checkpoint and redistributed."""
         lists: list[list[OperatorListState]] = [[list_state(COMMITTABLES, pieces)] for pieces in prepared]
         dealt = repartition(lists, parallelism)
         return [
@@ -258,8 +255,6 @@ class SinkContract(_Contract):
 
 
 class SourceContract(_Contract):
-    """Tests of a source."""
-
     @abstractmethod
     def source(self) -> Source:
         """Return the source, with the same origin at every call during a test; bounded, if possible."""

@@ -34,7 +34,6 @@ class JobFiles:
             self._session = session
 
     def withdraw(self) -> None:
-        """Withdraw the files, if any are distributed. Blocks."""
         with self._lock:
             session, self._session = self._session, None
             if session is not None:

@@ -25,8 +25,6 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicates:
-    """Emits the first row of each key; `columns` are the columns of the input rows."""
-
     columns: tuple[str, ...]
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:

@@ -180,7 +180,6 @@ class FunctionSpec:
             accumulator.add_sample(sample)
 
     def table(self, parts: Sequence[Emitted]) -> pa.Table:
-        """Return the rows of the main output. Raises `FunctionOutputError`."""
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
     def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
@@ -194,7 +193,6 @@ class FunctionSpec:
         return {OPERATOR_STATE: pa.array(rows, pa.binary())}
 
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
-        """Return the rows of side outputs, by column. Raises `FunctionOutputError`."""
         return {
             side.name: structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side

@@ -50,8 +50,6 @@ class RowsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneInput:
-    """The columns that a function reads from its only input, and the event-time column among them."""
-
     columns: tuple[str, ...]
     event_time: EventTime | None
 
@@ -74,7 +72,6 @@ class TwoInputs:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of both inputs, and the column with a row's input."""
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:

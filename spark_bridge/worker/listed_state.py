@@ -30,7 +30,6 @@ _FIRST_TIMERS = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSI
 
 
 def as_lists(state: pa.Table) -> StateColumns:
-    """Return the state of keys as lists, with one slot for each row."""
     columns = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
     event_timers, processing_timers = columns.pop(EVENT_TIMERS), columns.pop(PROCESSING_TIMERS)
     touched = {name.removeprefix(TOUCHED): columns.pop(name) for name in list(columns) if name.startswith(TOUCHED)}

@@ -57,8 +57,6 @@ class KeepExtremeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRows:
-    """Stores the result of a function of the previous row and the next row."""
-
     pickled: bytes = field(repr=False)
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:

@@ -41,8 +41,6 @@ _LAST = np.iinfo(np.int64).max
 
 
 class Run:
-    """Rows of a segment, sorted by position."""
-
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.table = pa.Table.from_batches([batch])
         self.positions: Rows = batch.column(POSITION).to_numpy()
@@ -78,7 +76,6 @@ def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
 
 
 def read_segment(path: Path) -> Segment:
-    """Map a file into memory. Raises `FileNotFoundError`."""
     reader = ipc.open_file(pa.memory_map(str(path)))
     batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
     return tuple(Run(batch) for batch in batches if batch.num_rows)

@@ -105,7 +105,6 @@ class SegmentFolder:
                 path.unlink(missing_ok=True)
 
     def delete(self, segment: str) -> None:
-        """Delete the executor's copy and the shared copy of a segment."""
         self.path(segment).unlink(missing_ok=True)
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
@@ -188,7 +187,6 @@ class SaveRows:
     within: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows. Yield the saved file of each subtask."""
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
         for subtask, parts in of_subtask:
             address = f"{self.address}/{subtask}"

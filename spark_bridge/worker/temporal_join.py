@@ -32,8 +32,6 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSide:
-    """The columns of a side in state, and its event-time column."""
-
     columns: tuple[str, ...]
     event_time: EventTime
 
@@ -194,7 +192,6 @@ class FireTemporalJoin:
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Join the waiting rows that are due with the versions at their times."""
         sides = self.sides
         waiting, versions = sides.lists_in(state)
         is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms

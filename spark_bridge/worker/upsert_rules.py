@@ -72,7 +72,6 @@ class UpsertRules:
         )
 
     def content(self, keys: pa.Table) -> pa.Table:
-        """Return the rows, whose columns follow the sink's key among the key columns."""
         return keys.select(key_columns(keys)[len(self.keys) :]).rename_columns(list(self.columns))
 
     def emitted(self, rows: pa.Table, kinds: list[str]) -> pa.Table:
@@ -100,7 +99,6 @@ class UpsertRules:
         return places, several
 
     def conflict(self, rows: pa.Table, several: Rows) -> str:
-        """Describe the first two rows that share a key."""
         one, other = (rows.slice(int(place), 1).to_pylist()[0] for place in several[:2])
         return f"the key {_text({key: one[key] for key in self.keys})}: {_text(one)} and {_text(other)}"
 

@@ -66,7 +66,6 @@ class WeightedRows:
         return self.rows.append_column(WEIGHT, pa.array(self.weights))
 
     def repeated(self) -> pa.Table:
-        """Return each present row as often as its weight specifies."""
         return self.rows.take(np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0)))
 
 

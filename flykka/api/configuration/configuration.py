@@ -40,7 +40,6 @@ def read_values(texts: Mapping[str, object], where: str) -> Values:
 
 
 def read_value(name: str, value: object, where: str) -> Any:
-    """Parse the value of one option. Raises `ConfigurationError` with the origin `where`."""
     option = OPTIONS.get(name)
     if option is None:
         raise ConfigurationError(f"{where}: unknown option{suggestion(name, OPTIONS)}")
@@ -126,7 +125,6 @@ def incomplete(values: Values, format_name: Callable[[str], str] = str) -> str |
 
 
 def applied(settings: JobSettings, values: Values) -> JobSettings:
-    """Apply the values to the settings of jobs. Raises `ProgramError` if values contradict each other."""
     for option in OPTIONS.values():
         if option.name in values:
             settings = option.applied(settings, values[option.name])

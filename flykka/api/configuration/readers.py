@@ -65,7 +65,6 @@ def duration_or(word: str) -> Callable[[Any], int | str]:
 
 
 def cores(value: Any) -> float:
-    """Parse a number of cores, possibly fractional."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

@@ -38,7 +38,6 @@ class CachedStreams:
         self._numbers = count(1)
 
     def transformation(self, inputs: tuple[Input, ...], row_type: StreamType, position: int) -> Transformation:
-        """Create the operator of a cached stream, at this position in its program."""
         uid = f"cached-{next(self._numbers)}"
         code = CacheCode(
             function=unchanged,
@@ -123,7 +122,6 @@ class _JobOperators:
             self._made[operator] = replace(operator, inputs=inputs)
 
     def checked(self) -> tuple[Transformation, ...]:
-        """Return all operators. Raises `DuplicateUidError` if two operators have the same uid."""
         by_uid: dict[str, Transformation] = {}
         for operator in (*self._made.values(), *self._keeping):
             other = by_uid.setdefault(operator.uid, operator)

@@ -113,7 +113,6 @@ class Dataflow:
         return Dataflow(program=self.program, inputs=partitioned(self.inputs, strategy), type=self.type)
 
     def in_one_subtask(self) -> Dataflow:
-        """Return the same rows, read by operators with a single subtask."""
         return replace(self.partitioned(ShipStrategy.GLOBAL), parallelism_limit=1)
 
     def keyed(self, columns: tuple[Column | str, ...]) -> Dataflow:

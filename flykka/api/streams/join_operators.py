@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Two keyed dataflows of one program."""
-
     left: Dataflow
     right: Dataflow
 
@@ -291,7 +289,6 @@ def add_join(left: Dataflow, right: Dataflow, name: str, code: JoinCode) -> Tran
 def add_temporal_join(
     left: Dataflow, right: Dataflow, name: str, code: TemporalJoinCode, parts: tuple[LocalCode, LocalCode]
 ) -> Transformation:
-    """Each side has code that runs before its exchange."""
     key_by = KeyByCode(columns=code.keys)
     inputs = tuple(
         replace(each, local_code=part)

@@ -142,7 +142,6 @@ def processed(
 
 
 def function_inputs(flow: Dataflow) -> FunctionInputs:
-    """Return the inputs of a function over these rows. Raises `PrototypeError` if Python cannot represent them."""
     return one_input(flow.type.prototype, flow.type.event_time, flow.program.files.resources)
 
 

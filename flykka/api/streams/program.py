@@ -23,8 +23,6 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Program:
-    """A program under construction: its operators, with unique uids."""
-
     def __init__(
         self,
         files: RegisteredFiles | None = None,
@@ -114,7 +112,6 @@ class Program:
         self._transformations = [*others, *(operator for operator in self._transformations if operator in downstream)]
 
     def remove_operators(self, transformations: Iterable[Transformation]) -> None:
-        """Remove operators and all operators downstream of them."""
         removed = self._with_downstream(transformations)
         if removed:
             self._is_submitted = False  # The user is changing the refused program, so the remaining operators stay.
@@ -160,7 +157,6 @@ class Program:
         return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
-        """Set an operator's permanent id. Raises `DuplicateUidError` if it is in use, `ProgramError` if it is empty."""
         _check_uid(transformation, uid)
         self._check_free(transformation, uid)
         transformation.explicit_uid = uid
@@ -230,6 +226,5 @@ def _whole_number(number: int, what: str, least: int) -> int:
 
 
 def check_one_program(what: str, ours: Program, theirs: Program) -> None:
-    """Raise `ProgramError` if two combined streams belong to different programs; `what` describes the streams."""
     if theirs is not ours:
         raise ProgramError(f"{what}: they belong to two environments, or to two jobs of one environment")

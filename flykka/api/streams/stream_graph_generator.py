@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """The environment's defaults for operators without settings of their own."""
-
     parallelism: int = 1
     max_parallelism: int | None = None
     chaining_enabled: bool = True
@@ -97,7 +95,6 @@ def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
 
 
 def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy, KeyByCode | None]:
-    """Return the partitioning of an input, and the keys if it is hashed."""
     if source.ship_strategy is not None:
         return source.ship_strategy, source.key_by
     if is_same_parallelism:

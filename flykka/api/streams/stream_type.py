@@ -58,8 +58,6 @@ APPEND_ONLY = Changelog()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamType:
-    """The type of a stream's rows: prototype, event time, and changelog."""
-
     prototype: DataFrame
     event_time: EventTime | None
     changelog: Changelog = APPEND_ONLY

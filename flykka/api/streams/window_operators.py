@@ -88,7 +88,6 @@ def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
 
 
 def count_windows(size: int, slide: int | None) -> WindowSettings:
-    """Create the settings of windows of `size` rows. Raises `ProgramError` if a number is below 1."""
     at_least_one(size, "number of rows of a window")
     settings = WindowSettings(assigner=GlobalWindows.create())
     if slide is None:

@@ -37,8 +37,6 @@ Function = TypeVar("Function", bound=AnyWindowFunction)
 
 
 class AnyWindowedStream(MigrationHints, Generic[Function]):
-    """A stream whose rows are assigned to windows, with or without keys."""
-
     _hint_tables = ("windowed_stream", "behind_windows")
     _window_function: ClassVar[type[AnyWindowFunction]]
 

@@ -149,7 +149,6 @@ def _renamed(project: PlanNode, limits: Limits) -> Limits:
 
 
 def _both(one: Limits, other: Limits) -> Limits:
-    """Return the limits if both conditions must hold."""
     return {**one, **{column: min(limit, one.get(column, limit)) for column, limit in other.items()}}
 
 

@@ -49,7 +49,6 @@ class Catalog:
         del self._entries[name.lower()]
 
     def table(self, name: str) -> DeclaredTable | None:
-        """Return the table with this name; None for a view."""
         return self._entries[name.lower()].table
 
     @property

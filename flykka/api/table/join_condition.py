@@ -28,8 +28,6 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An equality between an expression of the left side and one of the right side."""
-
     left: Expression
     right: Expression
     matches_null: bool = False
@@ -193,8 +191,6 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """A linear expression: multiples of the left and right event times, plus microseconds."""
-
     left: int = 0
     right: int = 0
     micros: int = 0

@@ -236,7 +236,6 @@ class Planner:
                 )
 
     def _common_table(self, node: PlanNode) -> Relation:
-        """Plan a common table expression once, even if several nodes read it."""
         key = int(node.java.cteId())
         if key not in self._common_rows:
             above, self._read = self._read, []

@@ -48,7 +48,6 @@ class IsWindow:
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of the window's start or end."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -118,7 +117,6 @@ class Relation:
 
     @property
     def is_changing(self) -> bool:
-        """True if rows may replace or delete earlier rows."""
         return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:

@@ -68,7 +68,6 @@ class RetractingAggregates:
         return with_changelog(selected, Changelog(keys=names, row_kind=kind_name if names else None))
 
     def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
-        """Return counts and sums of the changes, and the column of the result's row kind."""
         kind = _kind(changes)
         sums = [column for call in self._retracted for column in call.sums(kind)]
         aggregated = keyed_by(changes, keys).aggregate(number_of_rows(kind).alias(self._number), *sums)

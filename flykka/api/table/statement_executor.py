@@ -55,7 +55,6 @@ class StatementExecutor:
         self._job_name: str | None = None
 
     def create_temporary_view(self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None) -> None:
-        """Register a stream as a view; with a primary key its rows are upserts. Raises `ProgramError`."""
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"the name of a view has only letters, digits and underscores, unlike {name!r}")
         if not isinstance(stream, DataStream):
@@ -75,7 +74,6 @@ class StatementExecutor:
         self.statements.catalog.add_view(name, stream)
 
     def sql(self, query: str) -> DataStream:
-        """Plan a query into the program, and return its stream. Raises `SqlError`."""
         statement = self.statements.parsed(ScriptStatement.whole(query))
         with self.statements.taken_back(statement.source):
             if not statement.is_query:
@@ -93,7 +91,6 @@ class StatementExecutor:
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def execute_sql(self, statement: str) -> StatementResult:
-        """Run a text that consists of one statement. Raises `SqlError`."""
         found = statements(statement)
         if len(found) > 1:
             with self.statements.taken_back(found[1]):
@@ -103,7 +100,6 @@ class StatementExecutor:
         return self.execute(found[0] if found else ScriptStatement.whole(statement))
 
     def execute(self, source: ScriptStatement) -> StatementResult:
-        """Run a statement of a script. Raises `SqlError`."""
         with self.statements.taken_back(source):
             if source.members is not None:
                 if not source.members:
@@ -183,7 +179,6 @@ class StatementExecutor:
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
-        """Parse an INSERT for a statement set. Raises `SqlError`."""
         statement = self.statements.parsed(source)
         with self.statements.taken_back(source):
             if not isinstance(statement.command, Insert):
@@ -196,7 +191,6 @@ class StatementExecutor:
             return explanation_of_inserts([(each.table, self.statements.insert(of, each)) for of, each in inserts])
 
     def execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
-        """Start the job of several INSERTs. Raises `SqlError` and the errors of `execute_async`."""
         # Flink uses the same default job name.
         name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
         with self._taken_back():
@@ -234,8 +228,6 @@ _FORM = "SET 'key' = 'value'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
-    """A SET 'key' = 'value' statement, with the position of the key."""
-
     key: str
     value: str
     position: Position
@@ -293,7 +285,6 @@ def _said(text: str, found: tuple[Token, ...]) -> str:
 
 
 def listed_tables(catalog: Catalog) -> pd.DataFrame:
-    """Return a row for each table: its name, connector, source, sink and comment."""
     columns = ("table", "connector", "source", "sink", "comment")
     rows = [
         (

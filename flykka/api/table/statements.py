@@ -133,7 +133,6 @@ class Statements:
         self.catalog = Catalog()
 
     def parsed(self, source: ScriptStatement) -> ParsedStatement:
-        """Parse a statement. Raises `SqlError`."""
         with self.taken_back(source):
             return parse(self._environment.spark, source)
 
@@ -165,8 +164,6 @@ class Statements:
                 return self._planner(streams, statement).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
-        """Register a query as a view. Raises `SqlError`."""
-
         def plan() -> DataStream:
             return self.query(statement, view.query, scope=view.name, columns=view.columns)
 
@@ -180,7 +177,6 @@ class Statements:
             self.catalog.add_view(view.name, plan(), plan)
 
     def create_table(self, statement: ParsedStatement, table: CreateTable) -> None:
-        """Declare a table. Raises `SqlError`."""
         with self.taken_back(statement.source):
             if table.name in self.catalog and not table.replaces:
                 if table.if_not_exists:
@@ -194,7 +190,6 @@ class Statements:
             self.catalog.add_table(made, lambda: made.stream(self._environment.from_source))
 
     def drop(self, dropped: Drop) -> None:
-        """Remove a table or view. Raises `RefusedError` if it does not exist."""
         is_there = dropped.name in self.catalog and (self.catalog.table(dropped.name) is None) == dropped.is_view
         if is_there:
             self.catalog.drop(dropped.name)
@@ -246,12 +241,10 @@ class Statements:
             raise self._error(source.script, wrong) from None
 
     def refused(self, statement: ParsedStatement) -> RefusedError:
-        """Create the error for an unsupported command."""
         hint = _INSTEAD.get(statement.parsed.plan.kind, f"this command cannot run on streams; {_RUNS}")
         return RefusedError(hint, statement.position)
 
     def _streams(self, statement: Statement, query: PlanNode) -> dict[str, DataStream]:
-        """Return the streams of the tables and views that a query reads."""
         found: dict[str, DataStream] = {}
         for name, position in sorted(statement.reads(query).items()):
             if name in self.catalog:
@@ -358,7 +351,6 @@ def _sink_for(stream: DataStream, sink: TableSink) -> Sink:
 
 
 def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:
-    """Raise `RefusedError` if the sink cannot apply the changes of the rows."""
     keys, kind = stream.changelog.keys, stream.changelog.row_kind
     if sink.keys and kind not in (None, ROW_KIND):
         raise RefusedError(

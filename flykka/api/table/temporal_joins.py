@@ -46,7 +46,6 @@ class AsOfClauses:
         return None if place is None else self._left.pop(place)
 
     def is_temporal(self, join: PlanNode) -> bool:
-        """True if there is a clause at the right side of a join."""
         return self._place(join) is not None
 
     def _place(self, join: PlanNode) -> Position | None:
@@ -64,7 +63,6 @@ class AsOfClauses:
 
 
 def refused_clause(clause: AsOfClause) -> RefusedError:
-    """Create the error for a clause that is not at the right side of a join of streams."""
     return RefusedError(
         f"FOR SYSTEM_TIME AS OF {clause.display_name} belongs at the right side of a JOIN of two streams, after a"
         f" stream of versions: {FORM}",

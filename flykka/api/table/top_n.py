@@ -73,7 +73,6 @@ def _numbered(node: PlanNode) -> tuple[Attribute, str]:
 
 
 def _window_of(node: PlanNode, rows: Rows | Relation) -> IsWindow | None:
-    """Return the window by which the rows are partitioned, or None."""
     windows = (_window(each, rows) for each in node.part("partitionSpec"))
     return next((each for each in windows if each is not None), None)
 

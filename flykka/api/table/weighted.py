@@ -61,7 +61,6 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
 
 
 def upserts(rows: Rows) -> DataStream:
-    """Convert weighted rows with keys to upserts and deletes."""
     keys = rows.stream.changelog.keys
     assert keys is not None, "the rows have no keys"
     (kind,) = distinct([ROW_KIND], taken=rows.called)
@@ -105,7 +104,6 @@ def changes(rows: Rows) -> DataStream:
 
 
 def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
-    """Return the rows with only the columns whose ids are in `read`."""
     pairs = [(each, name) for each, name in zip(rows.output, rows.called, strict=True) if each.id in read]
     output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
     if called == rows.called:
@@ -136,7 +134,6 @@ def recomputed(
 
 
 def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
-    """Return the names of the columns; None if a column is missing."""
     names = [rows.names.get(each) for each in columns] if columns is not None else [None]
     return None if None in names else tuple(name for name in names if name is not None)
 
@@ -261,7 +258,6 @@ class _WeightedJoin:
         return _operator(both, [named(key) for key in self._keys], label("join", pairs), does, function, results)
 
     def _one_side(self, side: Side) -> DataStream:
-        """Return the rows of a side with the join keys, the side, and the columns of both sides."""
         rows = self._sides[side]
         columns = rows.columns
         pairs = zip(self._condition.keys, self._keys, strict=True)

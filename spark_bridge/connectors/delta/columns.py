@@ -130,7 +130,6 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
 
 
 def partition_mismatch(rows: StructType, partition_by: Sequence[str]) -> str | None:
-    """Explain why a table cannot be partitioned by these columns of the rows; None if it can be."""
     if missing := [name for name in partition_by if name not in rows.names]:
         return f"there is no column {missing[0]!r} to partition by; the columns are {', '.join(rows.names)}"
     for field in rows:

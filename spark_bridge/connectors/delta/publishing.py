@@ -56,7 +56,6 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add the files, unless they were added before. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -130,7 +129,6 @@ def _values(partition: Mapping[str, str | None], columns: Sequence[str]) -> tupl
 
 
 def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumbers]], path: str) -> None:
-    """Raise `SinkError` if a column of the files has nulls but is not nullable in the table."""
     required = [field.name for field in table if not field.nullable]
     for file, numbers in files:
         for name in required:
@@ -158,7 +156,6 @@ class FileNumbers:
 
 
 def numbers_in(path: str) -> FileNumbers:
-    """Return the statistics in the footer of a parquet file."""
     with opened(path) as file:
         metadata = pq.read_metadata(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -290,7 +287,6 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge the rows, unless they were merged before. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:
@@ -327,7 +323,6 @@ class UpsertIntoDelta:
         )
 
     def _written(self) -> list[str]:
-        """Write the last changes to files with one Spark job, and return the files' paths."""
         filesystem = self.transaction.filesystem
         # A subfolder of the staged rows, so it is deleted with them.
         folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
@@ -392,7 +387,6 @@ def _never_null(name: str) -> Column:
 
 
 def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
-    """Return a reader that reads the rows of files lazily."""
     with closing(opened(paths[0])) as file:
         schema = pq.read_schema(file).remove_metadata()
 
@@ -446,7 +440,6 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
 
 
 def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
-    """Return True if the table's log records the transaction's checkpoint, or a later one of the same writer."""
     recorded = None if table is None else table.transaction_version(transaction.writer)
     return recorded is not None and recorded >= transaction.checkpoint_id
 

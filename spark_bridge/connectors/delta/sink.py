@@ -189,7 +189,6 @@ class DeltaSink(TransactionalSink):
         ).publish()
 
     def _table(self, filesystem: FileSystem) -> DeltaTable | None:
-        """Return the table or None. Raises `SinkError` if it cannot be opened, or the path contains other files."""
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):

@@ -333,7 +333,6 @@ class DeltaSplitDiscovery:
         )
 
     def _check_log(self, at: _Position) -> None:
-        """Raise `SourceError` if the table cannot be read from this position."""
         table = opened(self._location)
         check_readable(self._location, facts_of(table))
         latest = table.version()
@@ -350,7 +349,6 @@ class DeltaSplitDiscovery:
             )
 
     def _check_columns(self, columns: StructType, version: int) -> None:
-        """Raise `FileSchemaError` if a column is missing or has another type. New columns are ignored."""
         assert isinstance(self._source.schema, StructType)
         there = {field.name: field.dataType.simpleString() for field in columns}
         for read in self._source.schema:
@@ -446,7 +444,6 @@ def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
-    """Divide files among slices; see `number_of_slices`."""
     slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
 
@@ -459,7 +456,6 @@ def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
 
 
 def _is_whole(path: str) -> bool:
-    """Return True if the path is absolute, and not relative to the folder of the table."""
     return ":/" in path or path.startswith("/")
 
 
@@ -486,7 +482,6 @@ def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
 
 
 def check_readable(location: TableLocation, facts: TableFacts) -> None:
-    """Raise `SourceError` if a feature of the table makes its rows differ from those in its files."""
     feature = facts.unreadable()
     if feature is not None:
         raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")

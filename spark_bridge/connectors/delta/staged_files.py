@@ -43,8 +43,6 @@ class StagedFile:
 
 
 class TransactionFiles:
-    """The files of a transaction, which are moved below `folder`."""
-
     def __init__(self, transaction: Transaction, folder: str) -> None:
         self._filesystem: FileSystem = transaction.filesystem
         self._transaction = transaction

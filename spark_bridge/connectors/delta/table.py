@@ -65,7 +65,6 @@ class TableFacts:
         return next(iter(sorted(set(self.reader_features) - _READ)), None)
 
     def unwritable(self) -> str | None:
-        """Return the feature that prevents adding Spark's files; None if they can be added."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         if checks := sorted(key for key in self.properties if key.startswith(_CONSTRAINT)):
@@ -93,7 +92,6 @@ class TableLocation:
         return dict(self.options) or None
 
     def open(self, version: int | None = None) -> DeltaTable:
-        """Open the table at its latest version or at `version`. Raises deltalake's errors."""
         from deltalake import DeltaTable
 
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
@@ -111,7 +109,6 @@ class TableLocation:
 
 
 def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
-    """Check delta-rs's storage options. Raises `MissingExtraError` if deltalake is not installed."""
     require("deltalake", extra="delta", what=what)
     remember_secrets(options)
     return tuple(sorted((key, str(value)) for key, value in options.items()))

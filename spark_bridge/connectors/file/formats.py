@@ -60,7 +60,6 @@ def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
 
 
 def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
-    """Merge the user's options over flykka's. Spark ignores the case of option names."""
     checked = {key.lower() for key, _ in options}
     return {**{key: value for key, value in defaults.items() if key.lower() not in checked}, **dict(options)}
 

@@ -196,7 +196,6 @@ class FileWriter(StagingWriter[PendingFile]):
         self._staging.sync(_parent(file.staged) for file in waiting)
 
     def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
-        """Return the files that are not published yet. Raises `StagedFileError` if a file is missing or was changed."""
         batches = {batch_folder(file.staged) for file in files}
         staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
         for file in files:

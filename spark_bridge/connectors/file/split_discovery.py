@@ -181,7 +181,6 @@ class KnownNames:
 
     @classmethod
     def decode(cls, data: bytes) -> KnownNames:
-        """Decode the result of `encode`; empty without bytes. Raises `SourceError` for invalid bytes."""
         if not data:
             return cls()
         try:
@@ -192,7 +191,6 @@ class KnownNames:
 
 
 def _places(name: str) -> Iterator[tuple[_Template, int]]:
-    """Yield every number in the name, with the text around it."""
     for match in _NUMBERS.finditer(name):
         digits = match.group()
         width = len(digits) if digits.startswith("0") else 0
@@ -311,7 +309,6 @@ class FileSplitDiscovery:
         return until is not None and until()
 
     def _pieces(self, file: _File) -> Iterator[_Piece]:
-        """Yield the file as one piece, or divided into ranges."""
         facts = self._read_facts(file.path, file.name)
         limit = self._source.rows_limit
         if limit is None or facts.rows <= limit:
@@ -360,7 +357,6 @@ class FileSplitDiscovery:
         return {path for path, each in local.items() if each is None or each in settled}
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """Yield the paths of all files, with their names in splits."""
         root = self._root
         self._missing_path = None
         self._times.clear()

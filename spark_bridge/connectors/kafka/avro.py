@@ -107,8 +107,6 @@ class AvroFormat(ValueFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeAvro:
-    """Decodes the column `value` in a Python worker, as an argument of `mapInArrow`."""
-
     avro_schema: str
     skip_bytes: int
     on_corrupt: OnCorrupt
@@ -220,7 +218,6 @@ def _of_union(members: list[Any], types_by_name: dict[str, DataType | None], whe
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of fastavro to a value for Arrow."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}

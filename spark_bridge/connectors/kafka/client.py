@@ -180,7 +180,6 @@ class OffsetReader:
         }
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that the group has committed, by partition. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
         with self._source_errors():
@@ -231,7 +230,6 @@ def error_text(error: Exception | KafkaError) -> str:
 
 
 def topics_there(cluster: Cluster) -> list[str]:
-    """Return the topics of a cluster. Raises `SinkError` if the cluster does not respond."""
     reader = OffsetReader(cluster, None)
     try:
         return reader.topics()

@@ -20,8 +20,6 @@ BYTES_PER_RECORD = 64
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, ordered by topic and number."""
-
     topic: str
     partition: int
 

@@ -381,7 +381,6 @@ class KafkaSplitDiscovery:
             at.end |= self._initial(self._source.stopping, new)
 
     def _check_ids(self, at: _Position, topics: set[str]) -> None:
-        """Record the ids of topics. Raises `ReplacedTopicError` if the id of a topic has changed."""
         ids = self._offsets.ids(topics) if topics else {}
         for topic, topic_id in at.ids.items():
             if ids.get(topic, topic_id) != topic_id:

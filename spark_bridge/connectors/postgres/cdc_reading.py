@@ -109,7 +109,6 @@ class ReadChanges:
                 yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
-        """Yield the slot's messages up to the end of the ranges."""
         up_to = lsn_text(max(each.end for each in self.ranges))
 
         def open_cursor() -> tuple[Cursor, list[tuple[int, bytes]]]:
@@ -198,8 +197,6 @@ def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
 
 
 class _TransactionFilter:
-    """Determines whether transactions are in the ranges."""
-
     def __init__(self, ranges: Sequence[LogRange]) -> None:
         self._ranges = [
             (each.start, each.end, None if each.seen is None else VisibleTransactions.of(each.seen)) for each in ranges

@@ -418,7 +418,6 @@ class PostgresCdcDiscovery:
         return tuple(sorted(map(int, {*before, *now, str(changed.table.oid)})))
 
     def _initial_position(self, connection: psycopg.Connection[Any]) -> CdcPosition:
-        """Return the position at which a job without a checkpoint starts."""
         source = self._source
         changed = table_for_changes(connection, source)
         source.slot.create(connection, changed.table)

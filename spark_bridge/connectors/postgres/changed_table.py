@@ -220,7 +220,6 @@ def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSett
 
 
 def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Raise `SourceError` if changes of the table are no longer published."""
     bound = source.bound_to and source.bound_to.table
     table = Table.find(connection, source.table)
     members = () if table is None or (bound and bound.oid != table.oid) else members_of(connection, table)
@@ -297,7 +296,6 @@ def schema_changed_text(source: str, change: str) -> str:
 
 
 def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Check before a job that the changes of a source can be read. Raises `SourceError` with the remedy."""
     changed = table_for_changes(connection, source)
     table = changed.table
     server = connection.execute(_SERVER, (table.oid,)).fetchone()

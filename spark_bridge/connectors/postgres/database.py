@@ -89,7 +89,6 @@ class Database:
             raise error(f"{what}: {self.error_text(refused)}") from None
 
     def error_text(self, error: psycopg.Error) -> str:
-        """Return the text of a database error, with its detail and hint."""
         from psycopg.conninfo import conninfo_to_dict
 
         diagnosis = error.diag
@@ -123,7 +122,6 @@ class OpenSnapshot:
         self._close: finalize[..., OpenSnapshot] | None = None
 
     def open(self, database: Database) -> TableSnapshot:
-        """Open a snapshot, and close the previous one. Raises `psycopg.Error`."""
         connection = database.connect()
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -102,7 +102,6 @@ class CdcPosition:
         return self._split(content, size)
 
     def next_log(self, end: int, members: Sequence[int]) -> SerializedSplit:
-        """Return the split of the log up to `end`, with the changes of the tables `members`."""
         seen = self.seen if self.lsn < self.seen_to else None
         content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns, "members": members}
         size = end - self.lsn
@@ -127,7 +126,6 @@ def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
 
 
 def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
-    """Return the ranges of the log that splits read, in order."""
     contents = [json.loads(split.content) for split in splits]
     return tuple(
         LogRange(

@@ -171,7 +171,6 @@ class _Message:
         return tuple(self.unpack(_OID)[0] for _ in range(number))
 
     def tuples(self, kind: str) -> tuple[Values | None, Values | None]:
-        """Return the row before a change and after it."""
         before: Values | None = None
         letter = self.letter()
         is_whole = letter == "O"

@@ -122,7 +122,6 @@ class ReadColumn:
 
 
 def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[str] = ()) -> DataFrame:
-    """Convert rows of texts to rows of values. The columns `beside` stay unchanged."""
     return texts.select(*(column.value() for column in columns), *(named(name) for name in beside))
 
 

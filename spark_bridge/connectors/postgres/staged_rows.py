@@ -27,7 +27,6 @@ class StagedRows:
         self._beside = beside
 
     def staging(self) -> sql.Composed:
-        """Return the statement that creates the temporary table, with the types of the target."""
         from psycopg import sql
 
         more = [

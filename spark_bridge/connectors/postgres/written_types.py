@@ -80,8 +80,6 @@ _ISO_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
 
 
 class WrittenForm(StrEnum):
-    """The forms in which values are copied."""
-
     PLAIN = "plain"
     HEX = "hex"
     ARRAY = "array"
@@ -115,7 +113,6 @@ def named(name: str) -> Column:
 
 
 def written_form(kind: DataType, column: TableColumn) -> WrittenForm | None:
-    """Return the form in which values of a Spark type are written to a column; None if they do not fit."""
     is_plain = False
     match kind:
         case ByteType() | ShortType() | IntegerType() | LongType():
@@ -141,7 +138,6 @@ def written_form(kind: DataType, column: TableColumn) -> WrittenForm | None:
 
 
 def column_type_for(kind: DataType) -> str | None:
-    """Return the type of a new column for values of a Spark type; None if there is none."""
     if isinstance(kind, DecimalType):
         return f"numeric({kind.precision},{kind.scale})"
     if isinstance(kind, ArrayType):
@@ -201,7 +197,6 @@ _NOT_OF_TEXT = frozenset({*_BYTES, *(name for takes in _TAKES.values() for name 
 
 
 def _element(value: Column, kind: DataType) -> Column:
-    """Return an element as it is written within the braces of an array."""
     if isinstance(kind, _TEXTS):
         escaped = F.replace(F.replace(value, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
         text = F.concat(F.lit('"'), escaped, F.lit('"'))

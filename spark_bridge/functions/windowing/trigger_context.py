@@ -55,7 +55,6 @@ class WindowTimers:
             timers.delete_processing_time_timer(time)
 
     def due(self, time: int) -> list[str]:
-        """Return the names of the windows with a timer at `time`, which fires now."""
         return [name for name, times in self._times.namespaces().items() if time in times]
 
     def fired(self, time: int) -> bool:

@@ -22,8 +22,6 @@ CONTINUE, FIRE, FIRE_AND_PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, Tri
 
 
 class _TimersIgnored(Trigger):
-    """A trigger that ignores timers."""
-
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
@@ -138,8 +136,6 @@ class CountTrigger(_TimersIgnored):
 
 
 class _Continuous(_TimersIgnored):
-    """A trigger that stores the time at which a window fires next."""
-
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
         self._next = ReducingStateDescriptor("trigger_next_fire", min, "bigint")

@@ -37,8 +37,6 @@ class Combination(ABC):
 
 
 class AllRows(Combination):
-    """Passes all rows of the window to the function."""
-
     def descriptor(self, row_type: str) -> StateDescriptor:
         return ListStateDescriptor(_CONTENTS, row_type)
 
@@ -47,8 +45,6 @@ class AllRows(Combination):
 
 
 class Reduced(Combination):
-    """Reduces the rows to one row."""
-
     def __init__(self, function: ReduceFunction[Row] | Any) -> None:
         self._reduce = reducer(function)
 
@@ -105,7 +101,6 @@ class WindowContents:
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        """Return the elements for the function; None if the window has no contents."""
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
@@ -122,7 +117,6 @@ class WindowContents:
         self._state.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:
-        """Merge the contents of the `merged` windows into those of `window`."""
         self._state.merge(namespace_of(window), list(map(namespace_of, merged)))
 
 

@@ -127,7 +127,6 @@ class TableConnector:
     has_keys: bool = field(default=False)
 
     def check(self, declared: Declared) -> None:
-        """Raise `OptionError` for an unsupported option or clause."""
         for key in declared.options.texts:
             if not any(_is(key, option) for option in self.options):
                 if self.check_other is None:
