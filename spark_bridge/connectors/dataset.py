@@ -47,8 +47,6 @@ class CacheCode(TransformCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSink(FileSink):
-    """The folder of a dataset, in which each job has a subfolder."""
-
     dataset_id: str
     root: str
 

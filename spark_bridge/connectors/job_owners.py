@@ -54,7 +54,7 @@ class _OwnedJobs:
 
 
 class JobOwners:
-    """The folders of the jobs of one environment. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(
         self,

@@ -317,8 +317,6 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """Stages rows in the job's folder until their checkpoint is complete, and then commits them."""
-
     def __init__(self, context: SinkContext) -> None:
         self._context = context
         self._filesystem = context.filesystem

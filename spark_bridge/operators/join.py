@@ -59,8 +59,6 @@ class Joining(Protocol[Rows, Frame]):
 
 
 class JoinOperator(KeyedOperator[Rows, Frame]):
-    """The join of one attempt, with a named state for each side. A batch is joined with all earlier batches."""
-
     def __init__(
         self,
         operator_id: OperatorId,

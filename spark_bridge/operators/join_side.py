@@ -132,8 +132,6 @@ class JoinSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSideCode(LocalCode):
-    """Drops rows and columns that the join does not need before the exchange."""
-
     kind = OperatorKind.LOCAL_JOIN
 
     side: JoinSide

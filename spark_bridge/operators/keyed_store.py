@@ -216,8 +216,6 @@ class KeyedStore(Generic[Frame]):
 
 
 class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
-    """An operator with keyed state, in stores by state name."""
-
     keeps_state: ClassVar[bool] = True
 
     def __init__(self, operator_id: OperatorId, stores: Mapping[str, KeyedStore[Frame]]) -> None:

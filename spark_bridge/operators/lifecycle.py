@@ -25,7 +25,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 class OperatorLifecycle:
-    """Opens and closes the operators of one attempt. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(
         self,

@@ -82,8 +82,6 @@ class AttemptStorage:
 
 
 class StoredState(Generic[Frame]):
-    """A state of one attempt, whose segments are batches in the store and files in checkpoint storage."""
-
     def __init__(self, storage: AttemptStorage) -> None:
         descriptor = storage.descriptor
         vertex = descriptor.vertex

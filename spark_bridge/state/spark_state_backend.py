@@ -63,8 +63,6 @@ class StateLayout:
 
 
 class SparkStateBackend(StoredState["DataFrame"]):
-    """Stores one state of one attempt in Spark's blocks."""
-
     merge_at = 16
 
     def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:

@@ -13,7 +13,7 @@ from flykka.spark_bridge.state.local_state import LocalState
 
 
 class StateBackend(Protocol[Frame]):
-    """Stores, reads and writes the rows of one state in an engine. Thread-safe."""
+    """Thread-safe."""
 
     owned: KeyGroupRange
     """The key groups that the subtask owns."""

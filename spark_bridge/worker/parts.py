@@ -32,8 +32,6 @@ EXACT_DIGITS = 28
 
 
 class PartFunction(StrEnum):
-    """The function that merges two partial aggregates."""
-
     SUM = "sum"
     MIN = "min"
     MAX = "max"

@@ -185,8 +185,6 @@ class StoreForTemporalJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTemporalJoin:
-    """Joins the left rows up to the watermark `due_ms`."""
-
     sides: TemporalSides
     due_ms: int
     late_data: str | None

@@ -140,6 +140,5 @@ class ProcessChanges(KeyedWork):
 
 
 def _distinct(keys: pa.Table) -> tuple[pa.Table, Rows]:
-    """Return the distinct rows of a table, and for each row the index of its distinct row."""
     _, first, numbers = np.unique(numbers_of_rows(keys), return_index=True, return_inverse=True)
     return keys.take(first), numbers

@@ -1,8 +1,8 @@
 """The cached streams of an environment, and the operators that they become in a job (Flink's CacheTransformation).
 
-A cached stream outlives the program that defines it: all later programs may read it. In a program it is a single
-operator with everything upstream of it. When a job is built, this operator becomes a source if its rows are cached
-already; otherwise a sink is added that caches its rows.
+A cached stream outlives the program that defines it: all later programs may read it. In a program, a single operator
+represents the stream and all operators upstream of it. When a job is built, this operator becomes a source if its rows
+are cached already; otherwise a sink is added that caches its rows.
 """
 
 from __future__ import annotations

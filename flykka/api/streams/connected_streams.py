@@ -64,7 +64,7 @@ class BroadcastStream:
 
 
 class _Connected:
-    """Two streams that an operator with two inputs reads. `broadcast` are the broadcast states of the second stream."""
+    """`broadcast` are the broadcast states of the second stream."""
 
     def __init__(self, first: Dataflow, second: Dataflow, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
         self._first = first

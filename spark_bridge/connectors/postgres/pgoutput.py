@@ -21,8 +21,6 @@ _XIDS = 1 << 32
 
 
 class AbsentValue(Enum):
-    """Represents a value that is omitted because an update has not changed it."""
-
     UNCHANGED = "unchanged"
 
 

@@ -129,8 +129,6 @@ _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPostgresTransaction:
-    """Writes rows in one transaction of a writer, with the id of a checkpoint, unless that id was written before."""
-
     database: Database
     checkpoint_id: int
     target: str

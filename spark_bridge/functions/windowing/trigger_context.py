@@ -70,8 +70,6 @@ class WindowTimers:
 
 
 class WindowTriggerContext:
-    """Calls a trigger for the current window, and is the context that the trigger receives."""
-
     def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
         self._trigger = trigger
         self._namespace = Namespace()
