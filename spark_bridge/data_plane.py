@@ -230,7 +230,7 @@ class SparkDataPlane:
     def _job(self, job_id: JobId) -> _Job:
         """Return the job. Its session is separate, with the user session's current views, functions and settings.
 
-        If the session was stopped and a new one started, the job continues in a clone of the new session.
+        If the session was replaced, the job continues in a clone of the new session.
         """
         user_session, registry = self.sessions.current, self._registry.of_job(job_id)
         with self._lock:

@@ -32,7 +32,7 @@ class JobSettings:
     """Settings of an environment's jobs; `start` applies to the next job only.
 
     `is_retention_set` is True if the user set the retention. Jobs without a `failover_strategy` or `restart_strategy`
-    use those of the cluster. A timeout or interval of 0 means that it is disabled.
+    use the cluster's strategies. A timeout or interval of 0 means that it is disabled.
 
     Raises:
         ProgramError: unaligned checkpoints are combined with settings that they do not support.

@@ -136,7 +136,7 @@ class JobStarts:
             check_restorable(checkpoint, job_graph, allow_non_restored_state=settings.start.allow_non_restored_state)
             restore_path = checkpoint.path
         if not has_store:
-            # The folders are acquired first, because another process that runs the job could change everything
+            # The folders are acquired first, because another process that runs the job could change all traces
             # examined below.
             self._acquire_folders(job_graph, session, shares=not was_named)
         if has_store:

@@ -1,7 +1,7 @@
 """Options that a launcher sets for the environments of an app, and the app's events that it receives.
 
-`flykka run` is a launcher. Its options override those that the app sets for an environment, but not those of a single
-operator. Without a launcher, the options come from environment variables.
+`flykka run` is a launcher. Its options override options that the app sets for an environment, but not options of a
+single operator. Without a launcher, the options come from environment variables.
 """
 
 from __future__ import annotations

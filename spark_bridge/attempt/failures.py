@@ -31,7 +31,9 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Describe why the attempt fails. If its session was stopped, start a new one, which may take a second."""
+        """Describe why the attempt fails. May start a new session if the session was stopped, which may take a
+        second.
+        """
         try:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported

@@ -200,7 +200,7 @@ class IcebergSink(TransactionalSink):
         """Append all rows to a table, `<namespace>.<name>`, of a catalog.
 
         `properties` are pyiceberg's properties for loading the catalog: `type="rest"`, `uri="http://..."`, or
-        `**{"s3.region": "eu-west-1"}`. Without any, those of its configuration file apply.
+        `**{"s3.region": "eu-west-1"}`. Without properties, those of pyiceberg's configuration file apply.
 
         Raises:
             MissingExtraError: pyiceberg is not installed.

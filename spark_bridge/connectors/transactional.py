@@ -6,7 +6,7 @@ also records the id of the checkpoint under the name of the writer, `<job>/<uid>
 publishes the same rows again, and the target recognises the id. So it does not matter how far the previous attempt got.
 
 All unpublished rows of a writer stay one element of state, whichever subtask gets it when the parallelism changes: the
-ids of one writer must be published in order, because a later id would hide an earlier one.
+ids of one writer must be published in order, because a later id would hide an earlier id.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class TransactionalSink(Sink):
     def publish(self, transaction: Transaction) -> None:
         """Publish the rows and record `checkpoint_id` under `writer`, atomically. May block.
 
-        Does nothing if this id or a later one is recorded for the writer. This must be checked before the rows are
-        read, since they may no longer exist then, and within the transaction, since another attempt of the same writer
-        may run concurrently. An exception fails the attempt, and the next attempt calls this method again.
+        Does nothing if this id or a later id is recorded for the writer. This must be checked before the rows are read,
+        since they may no longer exist then, and within the transaction, since another attempt of the same writer may
+        run concurrently. An exception fails the attempt, and the next attempt calls this method again.
         """
 
     @property

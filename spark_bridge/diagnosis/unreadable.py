@@ -100,7 +100,7 @@ def _condition(throwable: Any) -> str:
 def _plain(text: str) -> str:
     """Strip Spark's condition, its SQL state, and the lines that repeat a query or a file.
 
-    Spark quotes everything that it could not read, which may be binary.
+    Spark quotes all content that it could not read, which may be binary.
     """
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
     relevant = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]

@@ -1,4 +1,4 @@
-"""Distinguishes user files from those of Python, libraries, Spark and flykka. Works without Spark."""
+"""Distinguishes user files from files of Python, libraries, Spark and flykka. Works without Spark."""
 
 from __future__ import annotations
 

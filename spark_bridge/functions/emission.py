@@ -21,8 +21,8 @@ class Emitted:
 
 
 class Collector:
-    """Collects the output of a function. `columns` and `side_columns` are those of its outputs, or None to skip the
-    check.
+    """Collects the output of a function. `columns` and `side_columns` are the columns of its outputs, or None to skip
+    the check.
 
     Every row is copied, because a function may reuse its rows.
     """

@@ -106,9 +106,9 @@ F = TypeVar("F", bound=FunctionWithKeys | FunctionWithoutKeys)
 class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
-    `columns` are those of the emitted rows, `side_columns` those of side outputs by tag id, or None to skip the check.
-    A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`. `lists` are the states at
-    its last snapshot.
+    `columns` are the columns of the emitted rows, `side_columns` the columns of side outputs by tag id; None skips the
+    check. A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`. `lists` are the
+    states at its last snapshot.
     """
 
     _calls: tuple[RowCall, ...]

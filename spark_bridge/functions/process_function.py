@@ -20,8 +20,8 @@ Rows = Iterable[Row] | None
 class BaseFunction:
     """A user's function, opened before the first row in a worker and closed after the last.
 
-    It is opened for each batch or less often, so its attributes are lost at some time. Use state for everything that
-    must survive. Checkpoints do not contain what `open` creates.
+    It is opened for each batch or less often, so its attributes are lost at some time. Use state for all data that must
+    survive. Checkpoints do not contain what `open` creates.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:

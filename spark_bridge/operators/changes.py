@@ -44,7 +44,7 @@ _ROW = "__row"
 class IndexCode(OperatorCode):
     """Stores the `columns` of the current rows by `keys`.
 
-    `does` describes the operator with everything that its state depends on, for the fingerprint.
+    `does` describes, for the fingerprint, the operator and all properties on which its state depends.
     """
 
     kind = OperatorKind.KEYED_PROCESS

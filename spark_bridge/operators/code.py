@@ -1,8 +1,8 @@
 """The code of operators: live objects that stay in the driver.
 
-A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of everything that must be the
-same for stored state to fit the code (the kind of operator, sizes, names and types), and of nothing that may differ
-between two runs of one program. In each attempt the code creates an operator, which processes the batches.
+A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of all properties that must be
+the same for stored state to fit the code: the kind of operator, sizes, names and types. It contains nothing that may
+differ between two runs of one program. In each attempt the code creates an operator, which processes the batches.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OperatorCode(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text of everything that stored state must agree with."""
+        """A text of all properties that must be the same for stored state to fit the code."""
 
     @abstractmethod
     def operator(self, context: OperatorContext) -> Operator[Slices]: ...
@@ -119,7 +119,7 @@ class AggregateCode(OperatorCode):
     is_computed = True
     local_kind: ClassVar[OperatorKind]
     may_come_unaggregated: ClassVar[bool] = False
-    """True if rows may be converted to state one by one with `state_row_by_row`, when that is faster."""
+    """True if `state_row_by_row` may convert rows to state without aggregating them, if that is faster."""
 
     plan: AggregatePlan
 

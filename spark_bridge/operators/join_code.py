@@ -109,7 +109,7 @@ class JoinCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsCode(JoinCode):
-    """Emits `columns` of each pair of rows that match and meet the `condition`, if there is one."""
+    """Emits `columns` of each pair of rows that match and meet the optional `condition`."""
 
     called: ClassVar[str]
     """The name of the API method, for errors."""
@@ -479,7 +479,7 @@ class SparkRegularPairs(SparkPairs):
         return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side, with a hash table of the smaller one.
+        """Join a batch with rows of the other side, with a hash table of the smaller side.
 
         If the other side is large, only segments whose key range overlaps the batch's are read. If these still have
         many rows, they are not shuffled: the hash table is broadcast.

@@ -111,7 +111,7 @@ class JoinSide:
     def retained(self, rows: DataFrame) -> DataFrame:
         """Return the needed columns of the rows that can match.
 
-        With event time, these are the rows whose event time is not null, else those whose keys are not null.
+        With event time, these are the rows whose event time is not null, otherwise the rows whose keys are not null.
         """
         needed = [F.col(quoted(name)) for name in self.rows.needed]
         if self.event_time is None:

@@ -1,6 +1,6 @@
 """Operators whose state is one row per key: each batch is processed with the state of its keys, in any engine.
 
-The changes of a batch are a segment of state, in which newer rows of a key replace older ones.
+The changes of a batch are a segment of state, in which newer rows of a key replace older rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyedOutcome(Generic[Frame]):
 class KeyedResult(Generic[Rows, Frame]):
     """Rows to emit, rows of side outputs by tag, and the `outcome`: the state changes, known after rows were computed.
 
-    `rows` is None if there are no rows and everything is computed already. `sent` is the field of `Output`.
+    `rows` is None if there are no rows and the outcome is computed already. `sent` is the field of `Output`.
     """
 
     rows: Rows | None

@@ -16,7 +16,9 @@ from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 class DueTimers:
-    """The timers of a time domain that have fired: those up to `fired_ms` in segments up to version `fired_version`."""
+    """The timers of a time domain that have fired: timers up to `fired_ms` in segments up to version
+    `fired_version`.
+    """
 
     def __init__(self, domain: TimeDomain) -> None:
         self.domain = domain

@@ -29,7 +29,7 @@ class _AtBarrier(Generic[Frame]):
     """The state as it was at a barrier. Each element of `to_write` is written separately.
 
     `durable` maps state that is already in storage to the bounds of results that it no longer counts for. `live`
-    segments are held until everything is written.
+    segments are held until all state is written.
     """
 
     live: tuple[Segment[Frame], ...]

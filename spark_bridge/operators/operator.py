@@ -39,7 +39,7 @@ class Element(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Generic[Rows]):
-    """The rows that an operator emits to its main output, and those for its side outputs by name.
+    """The rows that an operator emits to its main output, and the rows for its side outputs by name.
 
     A sink lists the names that it has `staged`, with `staged_rows` rows. With `updates_state`, `update_state` must be
     called in the order of the stages. `on_emitted` is called when all rows have been computed. From then on `late_rows`

@@ -132,7 +132,7 @@ def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
-    """Convert state by pane to state by window: each row is copied to those of its windows that start after `after_ms`,
+    """Convert state by pane to state by window: each row is copied to all of its windows that start after `after_ms`,
     up to `to_ms`.
 
     Every pane must be in at least one of these windows.
@@ -239,8 +239,8 @@ class WindowCode(AggregateCode):
     def fired(self, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
         """Return the results of the windows in `state`, with their bounds as timestamps.
 
-        With `are_all_news`, every window fires for every key. Otherwise only those fire that have a row of state with
-        `NEWS`.
+        With `are_all_news`, every window fires for every key. Otherwise a window only fires for keys that have a row of
+        state with `NEWS`.
         """
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
         bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}

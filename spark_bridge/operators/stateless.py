@@ -175,7 +175,7 @@ class TransformCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The operator state. A function without operator state may be replaced by another one."""
+        """The operator state. A function without operator state may be replaced by another function."""
         return f"transform({operator_state_text(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:

@@ -115,7 +115,7 @@ class TemporalInputCode(TagInputCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinCode(KeyedRowsCode):
-    """Emits `columns` of each left row and its version, if the two meet the `condition`, if there is one.
+    """Emits `columns` of each left row and its version, if the two meet the optional `condition`.
 
     With `side_outputs_late_data`, late rows go to a side output, and state has all columns of the left side.
     """
@@ -239,7 +239,9 @@ class TemporalJoin:
         return transformed(no_rows, code.results), code, (inputs[0], inputs[1])
 
     def _needed(self) -> tuple[tuple[str, ...], ...]:
-        """Return the columns of each side in state: those that a join of two tables reads, and the time columns."""
+        """Return the columns of each side in state: the columns that a join of two tables reads, and the time
+        columns.
+        """
         joined = transformed(self.left.prototype, self._of_tables)
         read = columns_read_of_sides(joined)
         if read is None:

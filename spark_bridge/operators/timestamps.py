@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampsAndWatermarksCode(OperatorCode):
-    """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
+    """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` have the same meaning as in
+    `SourceCode`.
 
     Without `event_time` it creates no watermarks.
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertMaterialiserCode(IndexCode):
-    """Emits the rows that `rules` choose, for a `table`. The state fits any rule."""
+    """Emits the rows that `rules` choose, for a `table`. The state does not depend on the rule."""
 
     table: str
     rules: UpsertRules

@@ -1,7 +1,7 @@
 """Finds operations across several rows in the plan that Spark has analyzed.
 
 Rows arrive in batches with arbitrary boundaries. So an aggregate, a sort or a `dropDuplicates` that is computed batch
-by batch is correct for one batch only. Operations on other rows, such as those of a static DataFrame before it is
+by batch is correct for one batch only. Operations on other rows, such as rows of a static DataFrame before it is
 joined, are the same for every batch, so only the nodes between the stream's rows and the result count. Actions such as
 `rows.count()`, and Python code that receives a part of a batch, are not in the plan.
 """

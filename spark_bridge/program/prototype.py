@@ -1,7 +1,7 @@
 """Prototypes: empty DataFrames with the schema of a stream, used to check a user's code when the program is built.
 
 Spark analyses a plan as it is built, so a missing column, a wrong type or a function that does not return a DataFrame
-is found without running anything.
+is found without running a Spark job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The interface of sources for the environment, the discovery of splits, and the reader.
 
-A source is a value in the program. `bound` returns the source that a job reads, in which everything that must not
-change while the job runs is fixed, above all the schema.
+A source is a value in the program. `bound` returns the source that a job reads, whose schema and other properties do
+not change while the job runs.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def checked_millis(timestamp: datetime | int) -> int:
 
 
 def number_of_position(position: bytes) -> int:
-    """Return the number in a position, 0 for an empty position. Raises `SourceError` for anything else."""
+    """Return the number in a position, 0 for an empty position. Raises `SourceError` for other bytes."""
     try:
         return int(position or b"0")
     except ValueError:

@@ -30,6 +30,6 @@ def stored_values(schema: StateSchema) -> dict[str, str]:
 
 
 def evolved_columns(was: StateSchema, now: StateSchema) -> dict[str, str | None]:
-    """Map the columns of schema `now` to those in files of schema `was`; None for a value that the files lack."""
+    """Map the columns of schema `now` to columns in files of schema `was`; None for a value that the files lack."""
     before = stored_values(was)
     return {column: before.get(name) for name, column in stored_values(now).items()}

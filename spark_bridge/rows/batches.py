@@ -149,7 +149,7 @@ class BatchStore:
     def close(self) -> None:
         """End the job: free every batch, even if it is held, and every batch that is stored later.
 
-        Returns when everything is freed, including blocks that other threads are freeing.
+        Returns when all blocks are freed, including blocks that other threads are freeing.
         """
         with self._lock:
             self._closed = True

@@ -33,7 +33,7 @@ _PATTERN = frozenset("{}[]*?\\")
 
 _RUN_FILES = 128
 _RUN_BYTES = 8 * 1024**2
-"""Minimum size in bytes of files that several tasks read and sort faster than one."""
+"""Minimum size in bytes of files that several tasks read and sort faster than one task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class FileSystem:
         return os.path.abspath(path) if is_local and not hadoop_path.isAbsolute() else path
 
     def qualified(self, path: str) -> str:
-        """Return the absolute path with its scheme, `file:/...` for a local one."""
+        """Return the absolute path with its scheme, such as `file:/...`."""
         hadoop_path = self._path(path)
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
@@ -130,7 +130,7 @@ class FileSystem:
         return sorted(statuses, key=lambda status: status.name)
 
     def files_below(self, folder: str) -> Iterator[FileStatus]:
-        """Yield the files in a folder and its subfolders, except those that Spark hides.
+        """Yield the files in a folder and its subfolders, except files that Spark hides.
 
         Hidden names begin with `.` or `_`, except for partitions such as `_day=1`.
         """
@@ -242,7 +242,7 @@ class FileSystem:
                 stream.close()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
-        """Write a small file, which replaces an existing one. Raises `OSError`.
+        """Write a small file, which replaces an existing file. Raises `OSError`.
 
         Without `overwrite`, raises `FileExistsError` if the file exists.
         """

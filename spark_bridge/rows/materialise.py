@@ -64,7 +64,7 @@ def joined(batches: Sequence[tuple[str | None, Slices]], partitions: int) -> Dat
 def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
     """Return all slices in order in at most `partitions` partitions, without dividing a slice.
 
-    Spark's own coalesce assigns partitions by the location of their blocks, so later rows may precede earlier ones.
+    Spark's own coalesce assigns partitions by the location of their blocks, so later rows may precede earlier rows.
     Only a single partition keeps their order.
     """
     size = -(-len(slices) // partitions)
@@ -75,7 +75,8 @@ def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
 def in_order(slices: Sequence[DataFrame]) -> DataFrame:
     """Return all slices in order in one partition, even if some are in blocks and others in files.
 
-    Spark's coalesce begins with partitions that have a preferred location: blocks have one, local files do not.
+    Spark's coalesce begins with partitions that have a preferred location. Blocks have a preferred location, local
+    files do not.
     """
     numbered = [
         rows.withColumns({_SLICE: F.lit(number), _ROW: F.monotonically_increasing_id()})

@@ -141,7 +141,7 @@ class Statement:
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield the tables and views that a parsed plan names, including those in subqueries and common tables."""
+    """Yield the tables and views that a parsed plan names, including names in subqueries and common tables."""
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

@@ -248,7 +248,7 @@ class PlanNode(_Node):
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that the node reads; for an aggregate, also those needed for its windows."""
+        """The ids of the columns that the node reads; for an aggregate, also the columns that its windows need."""
         if self.kind in _BY_PLACE:
             return frozenset(each.id for child in self.children for each in child.output)
         ids = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}

@@ -144,7 +144,7 @@ class _ScalarSubqueries:
         return jvm_class(self._context, f"{logical}.Project")(self._builder.sequence(output), filtered)
 
     def _one_row(self, plan: Any) -> Any:
-        """Return a plan that computes the rows of `plan`, but fails if there is more than one."""
+        """Return a plan that computes the rows of `plan`, but fails if there is more than one row."""
         most = plan.maxRows()
         if most.isDefined() and int(most.get()) <= 1:
             return plan

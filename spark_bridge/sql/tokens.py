@@ -83,7 +83,7 @@ def position_at(text: str, place: int) -> Position:
 
 
 def blanked(text: str, start: int, end: int) -> str:
-    """Return the text with a range replaced by spaces, so that everything else keeps its position."""
+    """Return the text with a range replaced by spaces, so that the other tokens keep their positions."""
     return text[:start] + _NOT_A_BREAK.sub(" ", text[start:end]) + text[end:]
 
 

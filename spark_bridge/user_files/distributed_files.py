@@ -75,7 +75,7 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
             _take_off_lists(context, unwanted)
             _delete(Path(SparkFiles.getRootDirectory()), unwanted)
             if not has_one_machine(session):
-                # Enough tasks that every executor with a free core gets one.
+                # Enough tasks that every executor with a free core gets a task.
                 parts = max(2, context.defaultParallelism)
                 context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
         except Exception as failed:  # noqa: BLE001 - the job has ended, with or without its files

@@ -1,7 +1,8 @@
 """A user's function as it is sent to Python workers, and what it returns: rows, state, and events for the driver.
 
 Events go to a Spark accumulator, by call and partition. A Spark task that runs again sends its events again for the
-same partition, and they replace the earlier ones. So every event counts once, however often its partition is computed.
+same partition, and they replace the earlier events. So every event counts once, however often its partition is
+computed.
 """
 
 from __future__ import annotations

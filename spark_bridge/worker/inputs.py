@@ -1,7 +1,7 @@
-"""The rows of a batch as a function reads them: from one input, or from two inputs merged into one.
+"""The rows of a batch as a function reads them: from one input, or from two merged inputs.
 
-Merged rows have the columns of both inputs, with the number of the input in the name; those of the other input are
-null. So two inputs are exchanged as one stream, and their columns may have the same names.
+Merged rows have the columns of both inputs, with the number of the input in the name. The columns of the other input
+are null. So two inputs are exchanged as one stream, and their columns may have the same names.
 """
 
 from __future__ import annotations

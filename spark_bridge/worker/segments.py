@@ -133,7 +133,7 @@ SAVED = "place long, rows long, name string, size_bytes long, digest binary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSegments:
-    """Merges segments, which are named from the oldest to the newest, into one."""
+    """Merges segments, which are named from the oldest to the newest, into one segment."""
 
     folder: SegmentFolder
     names: tuple[str, ...]

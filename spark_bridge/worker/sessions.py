@@ -90,7 +90,7 @@ class MergeSessions:
         )
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
-        """Return the sessions of all keys, and flags of those that were open before the batch."""
+        """Return the sessions of all keys, and a mask of the sessions that were open before the batch."""
         # Columns that are never null have another schema.
         came = pa.table({name: batch.rows.column(name) for name in before.table.column_names})
         rows = pa.concat_tables([before.table, came])
@@ -137,7 +137,7 @@ def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
     """
     distinct, rank = np.unique(ends, return_inverse=True)
     of_key = keys * len(distinct)
-    # Keys ascend, so the running maximum is that of the row's own key.
+    # Keys ascend, so the running maximum belongs to the row's own key.
     last_end = distinct[np.maximum.accumulate(of_key + rank) - of_key]
     is_first = np.ones(len(keys), dtype=np.bool_)
     is_first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > last_end[:-1])

@@ -35,9 +35,10 @@ class Frames(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A pickled function of rows or of timers. `keys` are the names of the keys, `columns` those of the rows.
+    """A pickled function of rows or of timers. `keys` are the names of the keys, `columns` the names of the rows'
+    columns.
 
-    `timer` is the column of state with the next timer of a key, if there is one.
+    `timer` is the optional column of state with the next timer of a key.
     """
 
     pickled: bytes = field(repr=False)

@@ -159,7 +159,7 @@ def _state(weights: Rows, is_published: Mask) -> pa.Table:
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values that Arrow can sort: texts for nested ones."""
+    """Return values that Arrow can sort: texts for nested values."""
     if not pa.types.is_nested(values.type):
         return values
     texts = (None if value is None else repr(normalised_value(value)) for value in values.to_pylist())

@@ -56,7 +56,7 @@ class WeightedRows:
         return WeightedRows(rows=rows.take(first[present]), weights=weights[present], key_of=key_of[first[present]])
 
     def present(self) -> WeightedRows:
-        """Return the rows with a positive weight: without those that were removed before they were added."""
+        """Return the rows with a positive weight: without rows that were removed before they were added."""
         return self.taken(np.flatnonzero(self.weights > 0))
 
     def __neg__(self) -> WeightedRows:

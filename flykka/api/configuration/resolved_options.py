@@ -33,7 +33,7 @@ class EnvironmentOptions:
         self._program_values: Values = {}
 
     def set_options(self, options: Mapping[str, object], where: str = _IN_THE_PROGRAM) -> None:
-        """Set options from the program; later calls override earlier ones.
+        """Set options from the program; later calls override earlier calls.
 
         Raises:
             ConfigurationError: there is no such option, or its value is invalid.

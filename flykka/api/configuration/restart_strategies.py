@@ -72,7 +72,7 @@ class RestartStrategies:
 
         The delay is reset to `initial_backoff` after `reset_backoff_threshold`, plus the delay itself, without a
         failure. The delay varies at random by a fraction of up to `jitter_factor`, so that jobs that fail together do
-        not restart together. The defaults are those of Flink 2.
+        not restart together. The defaults are the same as in Flink 2.
 
         The number of restarts is unlimited, except for permanent errors: a job fails for good after `max_same_failures`
         identical failures without a completed checkpoint in between (None: no such limit). Failures are identical if

@@ -88,7 +88,9 @@ class CachedStreams:
 
 
 class _JobOperators:
-    """Builds the operators of one job from those of its program and those upstream of earlier cached streams."""
+    """Builds the operators of one job from the operators of its program and the operators upstream of earlier cached
+    streams.
+    """
 
     def __init__(
         self,

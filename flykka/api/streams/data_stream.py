@@ -143,8 +143,8 @@ class Stream(MigrationHints):
         `per_batch=True` allows that within each batch. Only Spark's plan is checked: not actions such as
         `rows.count()`, and not Python code that processes the rows.
 
-        A function may be called for a batch before it is called for an earlier one; results are forwarded in the order
-        of the batches. A `RichFunction` is called for the batches one after another, in their order.
+        A function may be called for a batch before it is called for an earlier batch; results are forwarded in the
+        order of the batches. A `RichFunction` is called for the batches one after another, in their order.
 
         Raises:
             StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or combines
@@ -251,7 +251,7 @@ class Stream(MigrationHints):
         how: str = "inner",
         refresh: Duration | None = None,
     ) -> DataStream:
-        """Join every batch with a static DataFrame, or with `refresh` with one that may change.
+        """Join every batch with a static DataFrame, or with a DataFrame that may change if `refresh` is set.
 
         `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
         batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
@@ -336,7 +336,7 @@ class Stream(MigrationHints):
     def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
 
     def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Connect this stream with another one, which may have different columns, so that one function reads both.
+        """Connect this stream with another stream, which may have different columns, so that one function reads both.
 
         If the other stream is broadcast with `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
@@ -402,7 +402,7 @@ class DataStream(Stream, OperatorSettings):
     def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
         """Split the rows: `rest, side = stream.side_output(condition)`.
 
-        Rows for which the condition is true go to `side`, all others, including those for which it is null, to `rest`.
+        Rows for which the condition is true go to `side`, all other rows, also if the condition is null, to `rest`.
 
         Raises:
             StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
@@ -586,9 +586,9 @@ class DataStream(Stream, OperatorSettings):
         """Assign the event time that the strategy defines, and generate watermarks at this operator.
 
         Use this for an event time that is computed, or whose column the source does not declare. The event-time column
-        is that of `with_timestamp_column(...)`, by default the current one. As in Flink, watermarks from upstream are
-        dropped, except at the end of the input. The operator starts a new task, which processes batches in the order in
-        which they were produced. An event time that is declared at the source saves this task.
+        is set by `with_timestamp_column(...)`, by default the current event-time column. As in Flink, watermarks from
+        upstream are dropped, except at the end of the input. The operator starts a new task, which processes batches in
+        the order in which they were produced. An event time that is declared at the source saves this task.
 
         Raises:
             ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator cannot do.
@@ -635,7 +635,7 @@ class DataStream(Stream, OperatorSettings):
 
 
 class SideOutputDataStream(DataStream):
-    """The rows that an operator emits to a side output. Its settings are those of the operator."""
+    """The rows that an operator emits to a side output. It has the settings of the operator."""
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
         """Raise `ProgramError`, because a side output has the parallelism of its operator."""

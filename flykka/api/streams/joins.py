@@ -336,9 +336,10 @@ class TemporalJoined(Joined[TemporalJoinSettings]):
     def select(self, *columns: Column | str) -> DataStream:
         """Join a left row and its version into a row of these columns.
 
-        The event time is that of the left row, if its column is among them under its own name. `left.name` and
-        `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a column that only
-        one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged and stored.
+        The result has the event time of the left row, if it contains the event-time column under its own name.
+        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a
+        column that only one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged
+        and stored.
 
         Raises:
             ProgramError: no column is given.

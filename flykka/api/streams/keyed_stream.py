@@ -103,7 +103,7 @@ class KeyedStream(Stream):
         return DataStream(operators.aggregate_columns(self.flow, "max", columns))
 
     def reduce(self, function: ReduceFunction[Row] | Callable[[Row, Row], Row]) -> DataStream:
-        """Reduce all rows of each key so far to one: `function(reduced, row)` returns the next `reduced`.
+        """Reduce all rows of each key so far to one row: `function(reduced, row)` returns the next `reduced`.
 
         Rows are dicts by column name, and the result has the same columns. The first row of a key is the initial
         `reduced`. Spark's Python workers call the function row by row; where `aggregate(...)` suffices, it is many
@@ -174,7 +174,7 @@ class KeyedStream(Stream):
         """Assign the rows of each key to windows.
 
         The windows are tumbling, sliding or session windows of event time or processing time, `GlobalWindows` with a
-        trigger, or those of a subclass of `WindowAssigner`.
+        trigger, or windows of a subclass of `WindowAssigner`.
 
         Raises:
             ProgramError: `assigner` is not a window assigner.
@@ -186,9 +186,9 @@ class KeyedStream(Stream):
     def count_window(self, size: int, slide: int | None = None) -> WindowedStream:
         """Assign the rows of each key to windows of `size` rows.
 
-        Without `slide`, each window begins after the last row of the previous one. With `slide`, a window of the last
-        `size` rows, or fewer at the start, fires every `slide` rows. A window that is not full at the end of the stream
-        does not fire.
+        Without `slide`, each window begins after the last row of the previous window. With `slide`, a window of the
+        last `size` rows, or fewer at the start, fires every `slide` rows. A window that is not full at the end of the
+        stream does not fire.
 
         Raises:
             ProgramError: a number is below 1.

@@ -1,4 +1,4 @@
-"""Adds the operators of streams and of keyed streams to a program, except those of windows and joins.
+"""Adds the operators of streams and of keyed streams to a program, except windows and joins.
 
 Each function takes the rows that the operator reads, and returns the rows that it emits.
 """

@@ -31,7 +31,7 @@ class Program:
         cached: CachedStreams | None = None,
         number: int = 1,
     ) -> None:
-        """Create a program. `files` and `cached` streams are those of the environment; `after` names its previous job.
+        """Create a program. `files` and `cached` streams belong to the environment; `after` names its previous job.
 
         `number` is the number of the job that the program becomes.
         """
@@ -54,7 +54,7 @@ class Program:
         return tuple(self._transformations)
 
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
-        """Return the transformations of a job, which are those that lead to a sink.
+        """Return the operators that lead to a sink: only these become a job.
 
         Thus one half of a stream split by `side_output`, or an experiment in a notebook, may remain unused. A cached
         stream is read if its rows are cached, else computed and cached.
@@ -120,7 +120,7 @@ class Program:
     def _with_downstream(self, transformations: Iterable[Transformation]) -> set[Transformation]:
         downstream = set(transformations)
         for transformation in self._transformations:
-            # Inputs come before their readers, so one pass finds everything.
+            # Inputs come before their readers, so one pass finds all operators.
             if any(edge.source in downstream for edge in transformation.inputs):
                 downstream.add(transformation)
         return downstream

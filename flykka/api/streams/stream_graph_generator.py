@@ -1,8 +1,8 @@
 """Turns a program into its stream graph, and binds its code in the registry (Flink's StreamGraphGenerator).
 
-Each operator of the program becomes one node, except aggregations and operators with two inputs, which become several.
-Local nodes are chained to the inputs: they compute partial aggregates, reduce rows to the columns that are needed, or
-give both inputs the same columns. The node after the exchange has the state.
+Each operator of the program becomes one node, except aggregations and operators with two inputs, which become several
+nodes. Local nodes are chained to the inputs: they compute partial aggregates, reduce rows to the columns that are
+needed, or give both inputs the same columns. The node after the exchange has the state.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Input:
 
 
 def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
-    """Return the inputs with this partitioning, which replaces any earlier one.
+    """Return the inputs with this partitioning, which replaces any earlier partitioning.
 
     Partitionings that were set before a union belong to its inputs, and are preserved.
     """
@@ -114,7 +114,7 @@ def leading_to(
 ) -> tuple[Transformation, ...]:
     """Return the operators upstream of a stream, each once and after its inputs.
 
-    The search stops at operators for which `begins` is true; these are included, those upstream of them are not.
+    The search stops at operators for which `begins` is true; these are included, operators upstream of them are not.
     """
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]

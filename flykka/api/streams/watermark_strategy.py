@@ -112,7 +112,7 @@ class WatermarkStrategy:
         batch. That keeps the state of a join, or of a function with two inputs, small. Watermarks are reported and
         limits updated every `update_interval`, so sources can drift further apart by the rows read meanwhile. A source
         that is idle or finished does not hold back others, but a source that has not read a row yet does. Choose a
-        shorter interval if sources read many rows per second, a longer one if there are many subtasks. Batch jobs
+        shorter interval if sources read many rows per second, a longer interval if there are many subtasks. Batch jobs
         ignore the alignment.
 
         Raises:

@@ -149,7 +149,7 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """Record a bound, in microseconds, of the right event time minus the left one.
+        """Record a bound, in microseconds, of the right event time minus the left event time.
 
         Intervals have millisecond precision, so other values are rounded up.
         """

@@ -190,7 +190,7 @@ class Relation:
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """Map the key columns of upserts to their new names, or to empty names if they are dropped."""
-        # If several columns contain the same key, the first one is used.
+        # If several columns contain the same key, the first column is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
         lost = {key: key if key in carried else "" for key in self._lost_keys}
@@ -222,7 +222,7 @@ def label(verb: str, listed: Iterable[str]) -> str:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return unique names, with numbers appended to repeated ones; case is ignored, as in Spark."""
+    """Return unique names, with numbers appended to repeated names; case is ignored, as in Spark."""
     seen = {name.lower() for name in taken}
     made = []
     for name in names:
@@ -271,7 +271,7 @@ def relation_of(rows: Rows, node: PlanNode) -> Relation:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the relation of a node whose columns are those of `rows`, in the same order, under the node's ids."""
+    """Return the relation of a node that has the columns of `rows`, in the same order, under the node's ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

@@ -1,4 +1,6 @@
-"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, after the name of the right one."""
+"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, after the name of the right
+stream.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
 
 
 def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
-    """Plan the first rows of each key so far: a new row with the same number replaces the old one."""
+    """Plan the first rows of each key so far: a new row with the same number replaces the old row."""
     number, _ = _numbered(node)
     keys = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
     names = rows.called

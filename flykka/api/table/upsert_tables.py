@@ -38,8 +38,8 @@ class UpsertTable:
     def stream(self, relation: Relation) -> DataStream:
         """Return upserts by the table's keys; appended rows are unchanged unless a rule applies to them.
 
-        Without a proof that there is one row for each key, an operator keeps the rows, and chooses one at each barrier.
-        Raises `RefusedError` if a key is not among the columns.
+        Without a proof that there is one row for each key, an operator keeps the rows, and chooses a row at each
+        barrier. Raises `RefusedError` if a key is not among the columns.
         """
         rows = relation.settled(carries_keys=True)
         log, keys = rows.stream.changelog, self._columns(rows, self.keys)

@@ -70,7 +70,9 @@ def upserts(rows: Rows) -> DataStream:
 
 
 def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) -> Relation:
-    """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one."""
+    """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one
+    row.
+    """
     rows = weighted(relation.settled(carries_keys=True))
     return relation_of(rows if is_unique else with_unique(rows, None), node)
 

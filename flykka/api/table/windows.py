@@ -28,7 +28,7 @@ _MICROS_PER_DAY = 86_400_000_000
 class CutRows:
     """The windows of an aggregate: rows of `source` are assigned by `time`; `expression` is the grouping by window.
 
-    `nodes` are Spark's nodes, top-down, that compute the window; the last one reads the source.
+    `nodes` are Spark's nodes, top-down, that compute the window; the last node reads the source.
     """
 
     expression: Expression

@@ -409,7 +409,8 @@ _RECENT = 100
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
-    """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later one.
+    """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later
+    checkpoint.
 
     Raises `SinkError` if every try conflicts with other commits.
     """

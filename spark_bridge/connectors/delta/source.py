@@ -2,7 +2,7 @@
 
 The log lists the files of a version, and Spark reads them, so rows never pass through the driver. A version that
 deletes or rewrites rows fails the job, unless such versions are skipped, because a stream cannot retract rows. The
-rules and the names of the options are those of Delta's own streaming source.
+rules and the names of the options are the same as in Delta's own streaming source.
 """
 
 from __future__ import annotations

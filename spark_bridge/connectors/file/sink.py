@@ -2,8 +2,8 @@
 
 Rows are staged invisibly, and published by rename. Staged files are below `<path>/.flykka-staging/<job>/`, which
 Spark's readers ignore. At a snapshot each file is assigned its final name, and the checkpoint records its staged path,
-final name, size and digest. When a checkpoint is complete, its files and those of earlier checkpoints are renamed. A
-rename may be repeated: a file whose source is gone and whose target exists has been published. So a restore publishes
+final name, size and digest. When a checkpoint is complete, its files and the files of earlier checkpoints are renamed.
+A rename may be repeated: a file whose source is gone and whose target exists has been published. So a restore publishes
 all files of its checkpoint, whatever earlier attempts have published, and then deletes all other files that this
 subtask had staged. Jobs that start from one savepoint, and the job that continues after it, have copies of a file: if
 one of them publishes the file, it is published for all. Files of a checkpoint are only published if none of them has
@@ -356,7 +356,8 @@ class FileSink(Sink):
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
     def file_size(self, size: MemorySize) -> Self:
-        """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file.
+        """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file with the remaining
+        rows.
 
         Small batches are combined, and the rows of large batches are distributed to several files, as with
         `files_per_checkpoint`, in each subtask and at the same cost. Both limits may be set. The size is measured as

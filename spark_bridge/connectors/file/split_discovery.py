@@ -337,7 +337,7 @@ class FileSplitDiscovery:
     def _piece(self, file: _File, name: str, start: int, rows: int, facts: _FileFacts) -> _Piece:
         whole = rows == facts.rows
         split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
-        # The statistics are those of the whole file; for a range they would be ahead of the rows.
+        # The statistics cover the whole file. For a range of rows they would be ahead of the rows.
         event_time_max = facts.event_time_max if whole else None
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 

@@ -1,6 +1,7 @@
 """AvroFormat: Avro records as values, decoded by fastavro in Spark's Python workers.
 
-Types are those of Spark's own reader: a union of null and a type is that type, a fixed is bytes, an enum is text.
+Types are converted as by Spark's own reader: a union of null and a type is that type, a fixed is bytes, an enum is
+text.
 """
 
 from __future__ import annotations

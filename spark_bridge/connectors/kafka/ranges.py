@@ -1,6 +1,6 @@
 """Offset ranges: the splits of the Kafka source, and how the records of a batch are distributed over Spark tasks.
 
-The content of a split names all partitions of the source, with an empty range for those that it does not read:
+The content of a split names all partitions of the source, with an empty range for each partition that it does not read:
 `{"orders": {"0": [120, 180], "1": [7, 7]}}` are the records 120 to 179 of partition 0. So the reader knows all
 partitions that can hold back event time.
 """

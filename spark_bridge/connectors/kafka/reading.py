@@ -123,7 +123,7 @@ class _Reading:
             key, offset = (message.topic(), message.partition()), message.offset()
             if message.error() is not None:
                 if self._is_end(message):
-                    # The message's offset is that of the next record.
+                    # The message has the offset of the next record.
                     last[key] = (offset or 0) - 1
             elif offset is not None and offset < self._ends[key]:
                 records.append(message)

@@ -409,7 +409,9 @@ class PostgresCdcDiscovery:
     def _record_members(
         self, connection: psycopg.Connection[Any], at: CdcPosition, changed: ChangedTable
     ) -> tuple[int, ...]:
-        """Record the tables with the source's rows, and return the OIDs of those that may have changes up to now."""
+        """Record the tables with the source's rows, and return the OIDs of the tables that may have changes up to
+        now.
+        """
         now = attached(changed.members)
         before = now if at.members is None else at.members
         if before != now:

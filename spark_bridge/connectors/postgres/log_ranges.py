@@ -33,7 +33,7 @@ class PageRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The transactions whose commit records start in [`start`, `end`), without those in `seen`.
+    """The transactions whose commit records start in [`start`, `end`), without the transactions in `seen`.
 
     `columns` are the attribute numbers of the columns that the table had at `start`; None if unknown. `members` are the
     OIDs of the tables that contain its rows.

@@ -71,7 +71,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleTransactions:
-    """The transactions visible in a snapshot: all with ids below `behind`, except for the `running` ones."""
+    """The transactions visible in a snapshot: all with ids below `behind`, except for the `running` transactions."""
 
     behind: int
     running: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""PostgresSink: rows that are in a table exactly once, and are appended or replace those with the same key.
+"""PostgresSink: rows that are in a table exactly once. They are appended, or replace the rows with the same key.
 
 The rows that a subtask has staged for a checkpoint are copied in one transaction, which also records the id of the
 checkpoint in `flykka_checkpoints`, next to the table. A restore checks that table first. Rows go from the executors to
@@ -65,7 +65,7 @@ class PostgresSink(TransactionalSink):
 
     @staticmethod
     def apply_changes(conninfo: str, table: str, *, row_kind: str = ROW_KIND) -> PostgresChangesSink:
-        """Add rows, and remove rows that are equal in all columns, one for each change.
+        """Add a row, or remove a row that is equal in all columns, for each change.
 
         `row_kind` names the column with the kind of a row: `-D` and `-U` remove one row with these values, `+I` and
         `+U` add one. It is not written. The job fails if there is no such row: only the job may change the table.
@@ -236,7 +236,9 @@ class PostgresSink(TransactionalSink):
         numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
     def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
-        """Return True if this checkpoint or a later one is recorded. Another attempt may be publishing it now."""
+        """Return True if this checkpoint or a later checkpoint is recorded. Another attempt may be publishing it
+        now.
+        """
         from psycopg import sql
 
         table = Table.find(connection, self.table)

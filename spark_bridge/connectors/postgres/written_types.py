@@ -1,4 +1,4 @@
-"""Matches columns of rows with those of a table, and converts values to texts that PostgreSQL reads.
+"""Matches columns of rows with columns of a table, and converts values to texts that PostgreSQL reads.
 
 Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged. Spark first converts bytes, arrays and
 nested values to texts. Values are never truncated or rounded: the user must cast values that do not fit.

@@ -50,7 +50,7 @@ MergeWindows = Callable[[Iterable[TimeWindow]], list[tuple[TimeWindow, list[Time
 class Merge:
     """A merge of windows into `result`: the previous windows, and the windows under whose names contents are stored.
 
-    The contents of `merged_state_windows` are merged into those of `state_window`.
+    The contents of `merged_state_windows` are merged into the contents of `state_window`.
     """
 
     result: TimeWindow

@@ -93,10 +93,10 @@ class TableSink:
     """A sink. With `keys`, a row replaces the row with equal keys. Without keys, rows are appended.
 
     An `unordered` sink cannot determine which of several rows with equal keys came last. The columns of `sequence_by`
-    order the rows of a key. An `unsequenced` sink is for rows of which each key has one per checkpoint. For a sink
-    without keys, `whole_rows` creates a sink that also removes rows, by the column with the kinds of rows. A sink that
-    `shows` rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes,
-    if these differ from the table's columns.
+    order the rows of a key. An `unsequenced` sink supports only one row of each key per checkpoint. For a sink without
+    keys, `whole_rows` creates a sink that also removes rows, by the column with the kinds of rows. A sink that `shows`
+    rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes, if these
+    differ from the table's columns.
     """
 
     sink: Sink
