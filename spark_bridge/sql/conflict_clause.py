@@ -1,6 +1,6 @@
 """ON CONFLICT DO ERROR, DO DEDUPLICATE or DO NOTHING, which Spark's grammar lacks, at the end of an INSERT.
 
-The words and their place are Flink's. The clause is cut out and blanked before Spark parses the text.
+The syntax is Flink's. The clause is cut out and blanked before Spark parses the text.
 """
 
 from __future__ import annotations

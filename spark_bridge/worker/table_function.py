@@ -1,4 +1,4 @@
-"""Calls a user's function with all rows of a batch as one table, and with the state of their keys as another."""
+"""Calls a user's function with two tables: all rows of a batch, and the state of their keys."""
 
 from __future__ import annotations
 

@@ -571,8 +571,8 @@ class DataStream(Stream, OperatorSettings):
 
         Without `within` every kept row is remembered forever, so the state grows. With it, for example `"1 day"`, rows
         are compared by event time: a row is dropped if it is earlier than the kept row, or later by less than `within`.
-        A kept row is forgotten when the watermark is `within` past it. Therefore late rows are dropped and counted, as
-        by Spark's dropDuplicatesWithinWatermark.
+        A kept row is removed from the state when the watermark is `within` past its event time. Therefore late rows are
+        dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
             ProgramError: no column is given, or `within` is not a positive duration.

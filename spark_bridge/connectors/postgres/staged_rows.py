@@ -19,7 +19,7 @@ KINDS = (INSERT, UPDATE_AFTER, DELETE)
 
 
 class StagedRows:
-    """Rows in a temporary table, with the columns `names` of the table, and others beside them."""
+    """Rows in a temporary table, with the columns `names` of the table, and additional columns."""
 
     def __init__(self, table: Table, names: Sequence[str], beside: Sequence[StructField]) -> None:
         self._table = table
