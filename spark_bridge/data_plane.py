@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
-"""How long to wait for cancelled work to end."""
+"""The maximum time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
 """Work is reported as long work after this time."""
@@ -179,6 +179,7 @@ class SparkDataPlane:
                     code.sink.for_job(job_id).finalize_global(self._filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
+        """Attempts that do not end in time are logged and abandoned."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:

@@ -33,6 +33,7 @@ def warm_up_in_background(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
+    """Run some stages if all executors are on this machine. Does nothing in other sessions."""
     if not has_one_machine(session):
         return
     try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_progress(scope: AttemptScope, works: Iterable[RunningWork], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+    """Calls Spark only if there is such work, and then raises Py4J's errors if Spark is gone."""
     old_enough = [work for work in works if _age_ms(work) >= at_least_ms]
     if not old_enough:
         return ()

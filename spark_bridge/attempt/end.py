@@ -34,6 +34,8 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class AttemptEnd:
+    """Ends one attempt and, before it, the previous attempt of the same subtask. Thread-safe."""
+
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,
@@ -62,6 +64,7 @@ class AttemptEnd:
         self._closer: Thread | None = None
 
     def end_in_background(self, *, cancel: bool) -> None:
+        """Does not block. Later calls have an effect only with `cancel`."""
         self.stop(cancel=cancel)
         if self._is_first():
             self._start()
@@ -73,6 +76,7 @@ class AttemptEnd:
         return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
 
     def revoke(self, why: str) -> None:
+        """Cancel an attempt. If its Task has not requested its end, its bridge receives a failure."""
         first = self._is_first()
         if first:
             replaced = AttemptReplacedError(why)
@@ -141,6 +145,7 @@ class AttemptEnd:
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
+        """The readers of the previous attempt's output now read this attempt's output."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))

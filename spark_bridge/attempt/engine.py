@@ -1,3 +1,8 @@
+"""The engine of one execution attempt on Spark: carries out the commands of the attempt's machine on its own threads.
+
+Operators process rows and state. The engine opens and closes them, moves the rows that they emit, and reports failures.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -167,6 +172,7 @@ class SparkEngine(OperatorChain[Slices]):
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
+        """Thread-safe."""
         self._report(EngineFailed(cause=serialized(error)))
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
@@ -308,6 +314,7 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+        """May block on a call to Spark."""
         return read_progress(self._scope, self._workers.running(), at_least_ms)
 
     def last_work(self) -> AttemptWork:
@@ -325,6 +332,7 @@ class SparkEngine(OperatorChain[Slices]):
         return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
+        """Cancel the attempt because its bridge has ended. Does nothing if the attempt has ended."""
         self.end.end_in_background(cancel=True)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 class AttemptFailures:
+    """Thread-safe."""
+
     def __init__(self, chain: BoundChain, origins: Origins, services: JobServices) -> None:
         self._chain = chain
         self._origins = origins

@@ -153,6 +153,7 @@ class StageExecutor:
             return tuple(self._running_work.values())
 
     def finished(self) -> tuple[FinishedWork, ...]:
+        """Return the most recently finished work, oldest first."""
         with self._changed:
             return tuple(self._finished)
 

@@ -59,6 +59,8 @@ class ConsoleSink(Sink):
 
 
 class ShowingWriter(SinkWriter["DataFrame"]):
+    """Shows the first rows of nonempty batches, with one Spark job, and a small second job for the shown rows."""
+
     def __init__(self, context: SinkContext) -> None:
         self._context = context
 
@@ -77,6 +79,8 @@ class ShowingWriter(SinkWriter["DataFrame"]):
 
 
 class ConsoleWriter(ShowingWriter):
+    """Concurrent batches are numbered in print order."""
+
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
         super().__init__(context)
         self._sink = sink

@@ -45,6 +45,8 @@ def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
+    """`shows_only` is true if no sink stores rows."""
+
     published: tuple[PublishedFiles, ...]
     shows_only: bool
 

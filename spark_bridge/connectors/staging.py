@@ -330,10 +330,13 @@ class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
         return published
 
     @abstractmethod
-    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]: ...
+    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
+        """Publish rows staged by this attempt. Return the files that readers can see now."""
 
 
 class StagedRows:
+    """Batches that are staged unchanged until they are read again, by this attempt or a later attempt."""
+
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
         self._staging = staging
         self._layout = layout

@@ -1,3 +1,9 @@
+"""Converts failures to text: the error, the operator, and the user's line, with all causes in the stack trace.
+
+A failure may be wrapped several times: raised by a function in a Python worker, wrapped by Spark's task, stage and job,
+and once more by the bridge to Python. It is unwrapped to the first error.
+"""
+
 from __future__ import annotations
 
 import re
@@ -50,7 +56,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
     if len(lines) > 1 and is_of_environment(name):
-        user_lines = []
+        user_lines = []  # The failure was not caused by these operators.
     elif len(lines) > 1:
         user_lines = [_ONE_OF_THESE, *map(str, lines)] if line is None else [str(line)]
     else:

@@ -1,3 +1,9 @@
+"""Failures of Spark itself: the texts that identify them, their names in flykka, and whether a restart can help.
+
+Exceptions of a user's function in a Python worker are not included. Whether the session still runs is determined in
+`spark_sessions` and not by a text, because without a session every call fails differently.
+"""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,8 @@
+"""Extracts the file and the reason from errors of Spark about files that it cannot read.
+
+Spark names the file at the top of a chain of causes and the reason at its end.
+"""
+
 from __future__ import annotations
 
 import re

@@ -176,6 +176,8 @@ ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
 
 
 class MetricScope(NamedTuple):
+    """`name` is the user's name for the operator."""
+
     operator_id: OperatorId
     name: str
 

@@ -161,6 +161,8 @@ class RowStateAggregates(RowState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStateFunction(RowState):
+    """A function of the rows in state, for all keys and times together."""
+
     function: Callable[[DataFrame], DataFrame]
 
     def function_input(self, state: DataFrame, **of_time: Column) -> DataFrame:

@@ -270,6 +270,7 @@ class Aggregation:
 
 
 def _can_be_parted(function: Any, mode: str) -> bool:
+    """Return True if a sum of sums fails, wraps or becomes null in the same cases as the sum of the rows."""
     argument = _type(function.child())
     if isinstance(argument, DecimalType):
         return mode == "ANSI" or argument.precision <= EXACT_DIGITS

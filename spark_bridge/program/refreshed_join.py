@@ -25,6 +25,8 @@ _FILES = "HadoopFsRelation"
 
 
 class CachedTable:
+    """The cached rows of a table, for all subtasks of a join."""
+
     def __init__(self, table: DataFrame, refresh_ms: int, now: Callable[[], float] = time.monotonic) -> None:
         self.table = table
         self._refresh_ms = refresh_ms

@@ -1,3 +1,5 @@
+"""Rejects plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar

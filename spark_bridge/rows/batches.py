@@ -81,6 +81,8 @@ class _Content:
 
 
 class BatchStore:
+    """Thread-safe."""
+
     def __init__(self) -> None:
         self._lock = Condition()
         self._closed = False
@@ -114,6 +116,7 @@ class BatchStore:
             return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Raises `UnknownBatchError` if a batch was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
 

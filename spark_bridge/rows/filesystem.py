@@ -177,6 +177,7 @@ class FileSystem:
             OSError: the file does not exist or may not be read.
             pyarrow.ArrowException: the address is not supported.
         """
+        # Hadoop writes `file:/folder/name` without escaping.
         if path.startswith(("/", _LOCAL)):
             return fs.LocalFileSystem().open_input_file("/" + path.removeprefix(_LOCAL).lstrip("/"))
         filesystem, inner = fs.FileSystem.from_uri(path)
@@ -269,6 +270,7 @@ class FileSystem:
         return True
 
     def _paths(self, statuses: Any) -> Sequence[str]:
+        """Return the paths of an array of statuses in one string: py4j would call the JVM several times per path."""
         number = len(statuses)
         if not number:
             return []

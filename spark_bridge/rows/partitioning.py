@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROW = "__row"
 
 _HASH_BITS = 47
-"""How many low bits of a key's position are its hash. The bits above are its key group, of at most 32,768."""
+"""The number of low bits of a key's position that are its hash. The bits above are its key group, of at most 32,768."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,7 @@ class KeyGroups:
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
     def position(self) -> Column:
+        """Return the position of a row of state: its key group, followed by its hash. It is not negative."""
         hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 

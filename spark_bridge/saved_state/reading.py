@@ -227,6 +227,7 @@ class SavedState:
         return self._live(self._all_rows())
 
     def _live(self, rows: DataFrame) -> DataFrame:
+        """Return the newest row of each key that has state. `_REQUESTED` counts as a key column."""
         if self._has_one_row_of_each:
             return rows.where(~F.col(IS_DELETED))
         keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _REQUESTED]

@@ -67,6 +67,7 @@ class AttemptScope:
         return f"{self._tag} {piece}"
 
     def check(self) -> None:
+        """Raise `AttemptCancelledError` if the attempt was cancelled. Must be called before starting a Spark job."""
         if self._cancelled.is_set():
             raise AttemptCancelledError(f"{self.attempt} is cancelled")
 

@@ -146,6 +146,7 @@ class _Stderr:
             _copy(buffered)
 
     def reason(self) -> str | None:
+        """Return the line with the reason why the JVM has ended, or None. Logs all lines."""
         self._thread.join(_LAST_WORDS_SECONDS)
         with self._lock:
             text = _INCUBATOR.sub(b"", self._held or b"").decode(errors="replace").strip()

@@ -21,6 +21,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 def forget_sources(context: SparkContext) -> None:
+    """Drop the sources of a context's settings, which Spark's sessions and jobs copy."""
     configuration = context._jsc.hadoopConfiguration()
     try:
         # Loaded first, because loading a class with default settings makes Hadoop read all settings again.

@@ -17,7 +17,7 @@ OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
 """The oldest supported version of PySpark, and the first version whose private APIs are not verified (setup.cfg)."""
 
 NEEDED_FILES = 512
-"""How many files a process must be allowed to open: the JVM first opens 260 jars."""
+"""The number of files that a process must be allowed to open: the JVM first opens 260 jars."""
 
 _OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _STANDALONE = "spark://"

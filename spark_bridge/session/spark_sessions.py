@@ -56,6 +56,8 @@ def state_of(session: SparkSession) -> SessionState:
 
 
 class SparkSessions:
+    """Thread-safe."""
+
     def __init__(self, session: SparkSession, *, owned: bool) -> None:
         """An `owned` session was started by flykka, which may replace it."""
         self._lock = Lock()

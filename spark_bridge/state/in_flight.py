@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class InFlightStore:
+    """Writes and reads the in-flight batches of one attempt, in the background."""
+
     def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
         self._descriptor = storage.descriptor
         self._storage = storage

@@ -62,6 +62,7 @@ class LocalState(Generic[Frame]):
         return segments_by_handles
 
     def close(self) -> None:
+        """Release all segments, and hold no more."""
         with self._lock:
             self._closed = True
             self._release(list(self._checkpoints))
@@ -75,6 +76,8 @@ class LocalState(Generic[Frame]):
 
 
 class LocalStates:
+    """The local states of a job's subtasks, which are empty unless `is_on`. Thread-safe."""
+
     def __init__(self, store: Holders, *, is_on: bool = True) -> None:
         self._store = store
         self._is_on = is_on

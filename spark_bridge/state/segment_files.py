@@ -165,6 +165,7 @@ class FileStateBackend(StoredState[StateRows]):
         return SegmentFiles(names=tuple(names))
 
     def merge(self, rows: StateRows, *, are_oldest: bool) -> StateRows:
+        """If the segments are the oldest, keys without state are dropped."""
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
     def load(self, part: StatePart) -> SavedSegments:

@@ -124,6 +124,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return gathered(self.bounded(readings), readings)
 
     def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
+        """Return the rows of segments within their bounds, with any partitioning."""
         between = self._layout.between
         return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
 

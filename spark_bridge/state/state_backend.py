@@ -19,6 +19,7 @@ class StateBackend(Protocol[Frame]):
     """The key groups that the subtask owns."""
 
     attempt: str
+    """The attempt's name, a prefix of its files and holders."""
 
     merge_at: int
     """The number of segments of one level that are merged into one segment."""
@@ -46,7 +47,8 @@ class StateBackend(Protocol[Frame]):
         are deleted.
         """
 
-    def delete(self, handle: Handle) -> None: ...
+    def delete(self, handle: Handle) -> None:
+        """Try to delete written files; failures are ignored."""
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         """Return True if segments of another attempt can be used without a copy, in memory or on disk."""

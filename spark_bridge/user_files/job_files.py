@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
+    """The units of a job, some of which are on the Python path. Thread-safe."""
+
     def __init__(
         self, *, resources: JobResources = NO_RESOURCES, units: tuple[str, ...] = (), on_path: tuple[str, ...] = ()
     ) -> None:
+        """`resources` are for functions in this process."""
         self.resources = resources
         self._units = units
         self._on_path = on_path
@@ -23,6 +26,7 @@ class JobFiles:
         self._session: SparkSession | None = None
 
     def distribute(self, session: SparkSession) -> None:
+        """Distribute the files to the executors of a session, once per session. Blocks."""
         if not self._units:
             return
         with self._lock:

@@ -70,6 +70,7 @@ class RemoveExpired:
     processing_time_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
+        """Remove expired state. The rows keep their order."""
         descriptors = cloudpickle.loads(self.descriptors)
         has_expired = np.zeros(rows.num_rows, dtype=np.bool_)
         for each in descriptors:

@@ -91,6 +91,7 @@ def commit_of(location: TableLocation, version: int, event_time: str | None) -> 
 
 
 def plain(path: str) -> str:
+    """The log encodes paths like URIs."""
     return unquote(path)
 
 

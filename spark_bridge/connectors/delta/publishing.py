@@ -207,6 +207,7 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
 
 
 def now_ms() -> int:
+    """From the time of a commit's entries, vacuum computes how long to keep removed files."""
     return time.time_ns() // 1_000_000
 
 
@@ -405,7 +406,7 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""How many of the latest versions may not be durable yet."""
+"""The number of latest versions that may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:

@@ -437,6 +437,7 @@ def _scan(
 
 
 def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
+    """Return the values of a file's partition; None if Spark reads the same values from the names of folders."""
     # Spark would read a time in folder names in the session's time zone, but the log has it in UTC.
     has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
     is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition

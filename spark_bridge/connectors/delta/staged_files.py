@@ -32,6 +32,8 @@ _LIST = "_files.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
+    """A file of batch number `batch`. `name` is its path relative to the batch's folder, and later to the table's."""
+
     batch: int
     name: str
     size_bytes: int

@@ -36,6 +36,10 @@ _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
+    """`event_time_max` is in ms, None if the statistics lack it. `schema` is None if Arrow does not know the type of a
+    column, which Spark may know.
+    """
+
     rows: int
     event_time_max: int | None
     schema: pyarrow.Schema | None
@@ -152,6 +156,11 @@ _READABLE_AS = {
 def schema_mismatch(
     declared: StructType, file_schema: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
 ) -> str | None:
+    """Describe the first column that does not fit; None if all columns fit.
+
+    `elsewhere` are the columns, in lower case, that the names of folders contain. With `may_lack`, files may have
+    different columns.
+    """
     types = {field.name.lower(): field.type for field in file_schema}
     for column in declared:
         if column.name.lower() in elsewhere:
@@ -176,6 +185,7 @@ def schema_mismatch(
 
 
 def _spark_name(there: pyarrow.DataType) -> str | None:
+    """Return Spark's name of a type; None if only Spark can determine whether it can read the type."""
     if pyarrow.types.is_null(there):
         return None
     try:

@@ -428,5 +428,10 @@ def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) 
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:
+    """Return a range of a file's rows, by row number.
+
+    The bounds differ from batch to batch, and Spark inlines integers into the code that it compiles. Decimals are
+    passed by reference, unless Spark can convert the comparison to integers. So the first bound is subtracted.
+    """
     number = F.col("_metadata.row_index").cast("decimal(17,0)") - F.lit(Decimal(split.start_row))
     return rows.where((number >= 0) & (number < F.lit(Decimal(split.rows))))

@@ -1,3 +1,5 @@
+"""OffsetsInitializer (as in Flink): the offset at which a source starts or stops reading each partition."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

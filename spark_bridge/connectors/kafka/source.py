@@ -174,6 +174,7 @@ class KafkaSource(Source):
         return f"{self.format} {', '.join(self.topics) or self.pattern}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """Return the source with this event-time column. Raises `PrototypeError` if names clash or no group is set."""
         needs_group = any(
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )
@@ -217,6 +218,7 @@ class KafkaSource(Source):
         return (read_records(session, self, schema, ranges),)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
+        """Commit the job's progress to the group, without waiting for the commit."""
         assert self.group is not None, "the source has no group to which it could commit offsets"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
@@ -303,6 +305,7 @@ class KafkaSplitDiscovery:
         reached = {each.at: each.start for each in remaining}
         is_finished = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
         if is_finished:
+            # No later discovery would notice that the last records belong to a new topic with the same name.
             self._check_ids(at, {each.topic for each in reached})
         at.next = reached
         return SplitsDiscovered(
@@ -426,6 +429,7 @@ _LATEST_MS = 253_402_300_800_000
 """The end of the year 9999, in ms since the epoch."""
 
 FirstOffsets = Callable[[Sequence[OffsetRange], int], Offsets]
+"""A function that returns the first offset in each range whose record is at or after a time (ms since the epoch)."""
 
 
 class TimeOrder:

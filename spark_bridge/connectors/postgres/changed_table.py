@@ -46,6 +46,7 @@ ORDER BY c.oid, path
 
 
 PARTITIONED = "p"
+"""The catalog's letter for a table without rows of its own."""
 
 
 _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
@@ -80,6 +81,7 @@ class Member:
 
 
 def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Member, ...]:
+    """Return the tables with changes of `table`, which begin with `table` itself. Raises `psycopg.Error`."""
     rows = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
     members = [
         Member(
@@ -134,6 +136,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
 
 
 def attached(members: Sequence[Member]) -> dict[str, str]:
+    """Return the tables that contain rows, by OID, with the transactions that have attached them."""
     return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
 
 
@@ -142,6 +145,8 @@ BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
+    """`members` are the tables that contain rows of `table`, beginning with `table` itself."""
+
     table: Table
     members: tuple[Member, ...]
 

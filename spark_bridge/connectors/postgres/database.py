@@ -1,3 +1,5 @@
+"""A database, and connections to it. Its names and errors never contain passwords."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

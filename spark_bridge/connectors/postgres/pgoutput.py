@@ -54,6 +54,8 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
+    """`before` is set if the table's replica identity includes it, `after` unless the row was deleted."""
+
     transaction: LoggedTransaction
     relation: LoggedTable
     lsn: int

@@ -112,6 +112,7 @@ def create_checkpoints(table: sql.Identifier) -> sql.Composed:
 
 
 def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Sequence[str]) -> sql.Composed:
+    """Return the statement that creates a table for rows. All types of the rows must have a type in the database."""
     from psycopg import sql
 
     parts: list[sql.Composable] = []

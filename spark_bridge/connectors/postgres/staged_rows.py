@@ -1,3 +1,5 @@
+"""The statements with which rows in a temporary table change the table of a sink: by their keys, or as whole rows."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

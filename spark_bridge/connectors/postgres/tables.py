@@ -94,6 +94,7 @@ class TableColumn:
 
     @property
     def value_of_older_rows(self) -> tuple[str | None] | None:
+        """The value in rows that are older than the column; None if the catalog does not contain it."""
         if self.missing_value is not None:
             return (self.missing_value,)
         return None if self.is_not_null or self.has_default else (None,)
@@ -109,6 +110,11 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
+    """A table, view or foreign table. `unique` are the columns of its unique indexes, beginning with the primary key.
+
+    `kind` is the catalog's letter.
+    """
+
     oid: int
     schema: str
     name: str
