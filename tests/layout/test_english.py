@@ -35,7 +35,7 @@ LIMITS = {
     "go on": 15,
     "where": 165,
     "who": 30,
-    "none": 820,
+    "none": 764,
     "is over": 10,
     "of which": 40,
     "what is": 50,

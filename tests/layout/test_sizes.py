@@ -52,7 +52,6 @@ LONGER_FILES = {
     "spark_bridge/connectors/delta/source.py": 540,
     "spark_bridge/connectors/file/sink.py": 470,
     "spark_bridge/connectors/file/source.py": 440,
-    "spark_bridge/connectors/file/split_discovery.py": 410,
     "spark_bridge/connectors/kafka/source.py": 530,
     "spark_bridge/connectors/postgres/cdc_source.py": 460,
     "spark_bridge/connectors/staging.py": 500,
