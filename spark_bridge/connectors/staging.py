@@ -444,7 +444,6 @@ def check_size(path: str, *, written: int, found: int) -> None:
 
 
 def sync_names(folders: Iterable[str]) -> None:
-    """Make the names of files in folders durable, if the folders are local."""
     for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
         # A deleted folder has no names to sync.
         with suppress(FileNotFoundError):

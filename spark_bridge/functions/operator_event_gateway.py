@@ -42,7 +42,6 @@ class OperatorEventGateway:
         self._events.append(event_to_bytes(event, "an event"))
 
     def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
-        """Buffer a value for an aggregate, and return the aggregate's last known result."""
         if not isinstance(name, str) or not name.strip():
             raise FunctionError(f"the name of a global aggregate must be a string, not {name!r}")
         if not isinstance(function, AggregateFunction):

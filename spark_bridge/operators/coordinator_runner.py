@@ -71,8 +71,6 @@ def coordinator_runner(
 
 
 class _Context(OperatorCoordinatorContext):
-    """The context of one coordinator. It collects the actions and the failure that the coordinator requests."""
-
     def __init__(self, uid: str, name: str, parallelism: int, woken: Callable[[], object]) -> None:
         self._uid = uid
         self._name = name

@@ -87,7 +87,6 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """Return no times, since this state is not divided by event time."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:

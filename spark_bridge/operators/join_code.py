@@ -451,7 +451,6 @@ class SparkPairs(_SparkJoining):
             return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Return the unmatched rows by anti joins, with nulls in the columns of the other side."""
         with self.context.naming_failures():
             return (together([self._unmatched(closing) for closing in closings]),)
 

@@ -65,8 +65,6 @@ class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
 
 
 class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
-    """An operator of functions whose timers fire by watermark and by processing time."""
-
     def __init__(
         self, operator_id: OperatorId, function: KeyedFunction[Rows, Frame], backend: StateBackend[Frame]
     ) -> None:

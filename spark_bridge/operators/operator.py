@@ -158,8 +158,6 @@ def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
 
 
 class MapOperator(Operator[tuple[Any, ...]]):
-    """Maps each slice of a batch to another slice."""
-
     def __init__(self, operator_id: OperatorId, function: Callable[[Any], Any]) -> None:
         super().__init__(operator_id)
         self._function = function
@@ -169,8 +167,6 @@ class MapOperator(Operator[tuple[Any, ...]]):
 
 
 class ListsAtBarriers:
-    """The recorded operator state of each checkpoint in progress."""
-
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
         self._lists: dict[int, Lists] = {}

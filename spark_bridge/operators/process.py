@@ -421,7 +421,6 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """`state` is the operator state of the subtask, if the function has any."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)

@@ -58,7 +58,6 @@ class SourceOperator(Operator[Slices]):
         return self._code.source.reads_columns
 
     def record_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
-        """Record splits that were read, for the checkpoint of the next barrier."""
         if not self.commits:
             return ()
         self._read |= {split.split_id: split for split in splits}

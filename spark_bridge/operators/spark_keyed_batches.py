@@ -109,8 +109,6 @@ WorkerFunction = TypeVar("WorkerFunction")
 
 
 class SparkKeyedBatches(Generic[WorkerFunction]):
-    """Implements `KeyedBatches` with Python workers."""
-
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
     ) -> None:

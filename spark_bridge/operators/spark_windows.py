@@ -39,8 +39,6 @@ _LONG_MAX = 2**63 - 1
 
 
 class WindowLayout(StateLayout):
-    """The state layout of windows: rows by pane."""
-
     def __init__(self, code: WindowCode) -> None:
         super().__init__(code.plan)
         self._windows = code.windows
@@ -111,8 +109,6 @@ class SparkPanes:
 
 
 class AppliedPanes(SparkPanes):
-    """Panes whose rows are passed to a user's function, window by window."""
-
     def __init__(self, code: WindowCode, backend: SparkStateBackend, context: OperatorContext) -> None:
         super().__init__(code, backend)
         self._context = context

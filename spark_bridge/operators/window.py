@@ -36,8 +36,6 @@ class Arrived(Generic[Rows, Frame]):
 
 
 class Panes(Protocol[Rows, Frame]):
-    """Assigns rows to windows and computes results, in an engine."""
-
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
         """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is
         closed).

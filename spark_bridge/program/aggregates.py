@@ -129,7 +129,6 @@ class RowState:
 
     @property
     def keys(self) -> tuple[Column, ...]:
-        """The user's key expressions, which are stored as columns of state."""
         return tuple(_column(key) for key in self.key_columns)
 
     @property

@@ -32,8 +32,6 @@ _HASH_BITS = 47
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
-    """The key groups of an edge or of an operator's state."""
-
     keys: tuple[Column | str, ...]
     max_parallelism: int
 

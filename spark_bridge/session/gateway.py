@@ -140,7 +140,6 @@ class _Stderr:
         self._thread.start()
 
     def forward(self) -> None:
-        """Copy the buffered output and all later output."""
         with self._lock:
             buffered, self._held = self._held or b"", None
             _copy(buffered)

@@ -73,7 +73,6 @@ class Expression(_Node):
 
     @property
     def display_name(self) -> str:
-        """The name of a column, or the text of a computed expression."""
         return self.attribute.name if self.kind == "AttributeReference" else self.sql
 
     @cached_property
@@ -106,7 +105,6 @@ class Expression(_Node):
 
     @property
     def marks(self) -> str:
-        """The column's metadata in Spark, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     @property

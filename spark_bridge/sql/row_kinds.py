@@ -55,7 +55,6 @@ def counted(condition: Column, value: Column) -> Column:
 
 
 def number_of_rows(row_kind: str) -> Column:
-    """Return the number of current rows: the added rows minus the retracted rows."""
     return F.sum(F.when(named(row_kind).isNull(), 0).otherwise(_sign(row_kind)))
 
 

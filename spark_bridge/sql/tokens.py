@@ -41,7 +41,6 @@ class Token:
 
     @property
     def value(self) -> str:
-        """The text that the token stands for, without quotes."""
         match self.kind:
             case "name":
                 return self.raw[1:-1].replace("``", "`")

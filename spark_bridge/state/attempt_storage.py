@@ -43,7 +43,6 @@ class ManagedMemory:
         return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
 
     def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:
-        """Reserve memory for a segment. Return False if it does not fit into the budget."""
         with self._lock:
             if self.budget_bytes is not None and self._used + size_bytes > self.budget_bytes:
                 return False

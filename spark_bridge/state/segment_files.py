@@ -135,7 +135,6 @@ class FileStateBackend(StoredState[StateRows]):
         )
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:
-        """Write rows as one segment, with one Spark job."""
         name = self.new_name()
         work: SegmentWork
         if isinstance(rows, SegmentFiles):

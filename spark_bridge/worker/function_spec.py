@@ -92,8 +92,6 @@ _opened: dict[str, tuple[str, Any]] = {}
 
 
 class SampleAccumulator(Protocol):
-    """Reports samples of metrics to the driver."""
-
     def add_sample(self, sample: MetricSample) -> None: ...
 
 

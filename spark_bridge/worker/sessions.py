@@ -34,7 +34,6 @@ class Sessions:
 
     @classmethod
     def open_in(cls, state: pa.Table) -> Sessions:
-        """Return the sessions in state, in which each row contains the lists of a key."""
         names = (name for name in state.column_names if name.startswith(OPEN))
         lists = {name.removeprefix(OPEN): state.column(name).combine_chunks() for name in names}
         lengths = lists[START].value_lengths().fill_null(0).to_numpy()

@@ -137,8 +137,6 @@ class OperatorSettings:
 
 
 class DataStreamSink(OperatorSettings, MigrationHints):
-    """A stream that ends in a sink."""
-
     _hint_tables = ("sink",)
 
     def __init__(self, flow: Dataflow) -> None:

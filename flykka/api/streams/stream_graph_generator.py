@@ -145,7 +145,6 @@ class _Generator:
         self._ordered = ordered
 
     def add(self, transformation: Transformation) -> None:
-        """Bind the operator's code, and add its node and edges, after those of its local nodes."""
         if transformation.code.reads_side_output is not None:
             self._add_side_output(transformation)
             return

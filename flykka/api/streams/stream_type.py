@@ -76,6 +76,5 @@ class StreamType:
         return StreamType(prototype=prototype, event_time=event_time, changelog=changelog)
 
     def emitted_by(self, code: OperatorCode) -> StreamType:
-        """Return this type with the changelog of an operator that emits these rows."""
         keys = code.upsert_keys
         return replace(self, changelog=Changelog(keys=keys) if keys else APPEND_ONLY)

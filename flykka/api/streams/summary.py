@@ -59,7 +59,6 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield facts about the operators defined since the last job, and possible next steps."""
     operators = program.transformations
     if not operators:
         yield "program", "no operators since the last job"

@@ -87,7 +87,6 @@ def _is_without_keys(code: ChangesCode) -> bool:
 
 
 def _cost(code: ChangesCode) -> str:
-    """Describe why an operator without keys, which runs in one subtask, is costly."""
     if _is_join(code):
         return "has no equality condition: each changed row is compared with all rows of the other side"
     return "has no keys: each batch computes its results from all current rows"

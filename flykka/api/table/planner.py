@@ -216,7 +216,6 @@ class Planner:
         return recomputed([node], rows, keys, functions, identity(rows, partitions))
 
     def _first_of_all(self, node: PlanNode) -> Relation:
-        """Plan LIMIT and OFFSET together with the ORDER BY below them."""
         nodes = [node]
         while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
             nodes.append(child)

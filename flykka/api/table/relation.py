@@ -207,7 +207,6 @@ def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
 
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
-    """Key a stream by columns; without columns all rows have one key."""
     return stream.key_by(*map(ddl_name, keys)) if keys else stream.key_by(only_key())
 
 

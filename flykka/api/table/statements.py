@@ -96,8 +96,6 @@ _RUNS = (
 
 
 class Environment(Protocol):
-    """The environment in which statements run."""
-
     job_settings: JobSettings
 
     @property
@@ -126,8 +124,6 @@ class Environment(Protocol):
 
 
 class Statements:
-    """Plans the statements of one environment, with the tables and views of its catalog."""
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.catalog = Catalog()

@@ -49,8 +49,6 @@ _OUTER: Mapping[str, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSettings:
-    """Settings of a join: the ids of the columns that the query reads, and the time-to-live of rows."""
-
     read: frozenset[int]
     time_to_live_ms: int | None
 

@@ -45,7 +45,6 @@ def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
 
 
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """Plan the first rows of an order, with their row numbers, for a node that satisfies `is_first_rows`."""
     number, _ = _numbered(node)
     limit = bounds[number.id]
     rows = relation.settled()

@@ -190,7 +190,6 @@ class _WeightedJoin:
         return self._relation(rows)
 
     def _recomputed(self) -> Relation:
-        """Let Spark join the rows of changed keys again."""
         output = [each for each in self._node.output if each in self._output]
         if self._node.join_type not in _KINDS:
             output.append(self._node.output[-1])  # True if there is a match, for an EXISTS or IN inside an OR.
@@ -241,7 +240,6 @@ class _WeightedJoin:
         return {key.right.column_id: key.left.column_id for key in self._condition.keys}
 
     def _is_unique(self, side: Side) -> bool:
-        """Return True if each join key has at most one row on a side."""
         rows = self._sides[side]
         names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
         keys = rows.stream.changelog.keys

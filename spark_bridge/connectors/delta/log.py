@@ -96,7 +96,6 @@ def plain(path: str) -> str:
 
 
 def text_of(value: object) -> str | None:
-    """Return a partition value as a text that Spark can cast."""
     match value:
         case None:
             return None

@@ -365,7 +365,6 @@ class DeltaSplitDiscovery:
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """Return the split of a file of a version, with all data that is needed to read the file."""
     content = {
         "version": version,
         "path": file.path,

@@ -84,7 +84,6 @@ class ObjectStore:
         return int(self._fs.size(self._inner(path))) if known is None else known
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
-        """Yield the paths of the files in a folder and its subfolders, by name, except files that Spark hides."""
         root = self._inner(folder)
         found = self._fs.find(root, detail=True)
         self._sizes.clear()

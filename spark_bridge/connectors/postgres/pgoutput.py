@@ -91,7 +91,6 @@ class VisibleTransactions:
 
 
 def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
-    """Yield the changes in messages, each given with its position in the log."""
     relations: dict[int, LoggedTable] = {}
     transaction: LoggedTransaction | None = None
     for lsn, data in messages:

@@ -152,7 +152,6 @@ def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> No
 
 
 def array_elements(text: str, delimiter: str) -> list[object]:
-    """Parse an array as PostgreSQL writes it, with nested lists for several dimensions."""
     lists: list[list[Any]] = [[]]
     # Bounds that do not begin at 1 precede the elements, as in [0:1]={a,b}.
     for token in _tokens(delimiter).finditer(text, text.index("{")):
