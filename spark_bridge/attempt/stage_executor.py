@@ -34,7 +34,7 @@ T = TypeVar("T")
 logger = logging.getLogger("flykka.spark_bridge")
 
 OWN_WORK = 0
-"""The number of background work, which the attempt's machine did not start."""
+"""The work number of background work, which the attempt's machine did not start."""
 
 REMEMBERED = 40
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 NOTE = "flykka: "
-"""Prefix of the notes added to exceptions of users' functions."""
 
 _LONGEST = 200
 

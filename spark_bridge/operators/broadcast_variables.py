@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 STATE_PREFIX = "broadcast variable "
-"""Prefix of the operator list states that contain broadcast variables."""
 
 _BYTES = column_type("binary", "broadcast variable")
 

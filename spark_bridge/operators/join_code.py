@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
-"""A function from all rows of both sides for one key and window to result rows."""
 
 _NO_TIME = Interval(lower_ms=0, upper_ms=0)
 

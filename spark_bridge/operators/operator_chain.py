@@ -67,7 +67,6 @@ class BatchResult:
 
 
 Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
-"""Outputs that several operators emit at the same time."""
 
 
 class OperatorChain(ABC, Generic[Rows]):

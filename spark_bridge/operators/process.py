@@ -161,7 +161,6 @@ class FunctionSends:
 
 
 FunctionTask = ProcessRows | ProcessWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
-"""A call of a function in a worker."""
 
 
 class ProcessOperator(Operator[Slices]):

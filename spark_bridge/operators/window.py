@@ -17,7 +17,6 @@ from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 LATE_DATA = "late-data"
-"""The name of the side output of late rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

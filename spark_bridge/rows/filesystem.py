@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _BETWEEN = "\0"
-"""A separator that no path contains."""
 
 _LOCAL = "file:"
 

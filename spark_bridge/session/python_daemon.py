@@ -18,7 +18,7 @@ from threading import Event, Thread
 from pyspark import TaskContext, daemon
 
 FOLDER_VARIABLE = "FLYKKA_CANCELLED_ATTEMPTS"
-"""The environment variable of workers with the folder of these files."""
+"""The environment variable that contains the folder of these files in workers."""
 
 ATTEMPT_PROPERTY = "flykka.attempt"
 """The local property of Spark jobs that names the attempt, and so its file."""

@@ -118,7 +118,7 @@ CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""Settings that a context sets itself, with other values in the next context."""
+"""Settings that a context sets itself, and that differ in the next context."""
 
 _ENGINE = {
     # Plans are small and many, so planning them again while they run costs more than it gains.

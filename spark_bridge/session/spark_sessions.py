@@ -38,7 +38,6 @@ class SessionState(Enum):
     RUNNING = auto()
     STOPPED = auto()
     GONE = auto()
-    """The JVM is gone, and the session with it."""
 
 
 def state_of(session: SparkSession) -> SessionState:

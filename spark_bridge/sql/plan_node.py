@@ -40,7 +40,6 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 _GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
-"""Spark's name for subqueries without a name."""
 
 
 def without_generated_names(text: str) -> str:

@@ -16,7 +16,6 @@ class StateBackend(Protocol[Frame]):
     """Thread-safe."""
 
     owned: KeyGroupRange
-    """The key groups that the subtask owns."""
 
     attempt: str
     """The attempt's name, a prefix of its files and holders."""

@@ -18,7 +18,6 @@ from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, same_rows
 from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
-"""The state column that contains a key's current row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

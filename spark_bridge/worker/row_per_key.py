@@ -19,7 +19,9 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 HAS_ROW = "__kept"
-"""The column of state that is true if a key has a row, which may consist of nulls. Other columns are the row's."""
+"""The column of state that is true if a key has a row, which may consist of nulls. The other columns contain the
+row.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,6 @@ NEXT_PROCESSING_TIMER = "__next_processing_timer"
 RUN_ROWS = 1 << 20
 
 UNFINISHED = ".unfinished"
-"""The suffix of an incomplete file's name."""
 
 _LAST = np.iinfo(np.int64).max
 

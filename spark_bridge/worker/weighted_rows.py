@@ -27,7 +27,9 @@ from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 WEIGHT = "__weight"
 
 ROW_BITS = 27
-"""The number of low bits of a position that distinguish rows of an index key. The bits above are the index key's."""
+"""The number of low bits of a position that distinguish rows of an index key. The bits above belong to the index
+key.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

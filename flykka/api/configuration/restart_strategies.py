@@ -17,7 +17,9 @@ from flykka.messages.graph.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 DEFAULT_MAX_SAME_FAILURES = 10
-"""After about 75 s with the default delays and no completed checkpoint, a failure is considered permanent."""
+"""Maximum number of identical failures. With the default delays and no completed checkpoint it is reached after about
+75 s.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,6 @@ _INSTEAD = {
 
 
 QUERY = "query"
-"""The uid scope of queries without a name."""
 
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"

@@ -105,7 +105,6 @@ class MergingWindowSet:
 
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
-"""The name of the counter for late rows that are dropped without a side output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
