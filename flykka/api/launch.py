@@ -87,7 +87,7 @@ class Launch:
         return nullcontext()
 
     def environment_options(self) -> EnvironmentOptions:
-        """Return the options of another environment, before its program sets any.
+        """Return the options of another environment, before its program sets any options.
 
         Raises:
             ConfigurationError: an option in a file or an environment variable is invalid.

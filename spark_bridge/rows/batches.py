@@ -217,7 +217,7 @@ def _rows(content: _Content) -> DataFrame | LazyRows:
 class LazyRows:
     """Unread splits of the source operator `uid`, a function to read them, and their row count and latest event time.
 
-    The stage that receives the batch reads the splits, several small ones of a source as one scan, because forwarding
+    The stage that receives the batch reads the splits, several small splits of a source as one scan, because forwarding
     rows would cost a Spark job and a copy. `Storage` is implemented without storing anything. The latest event time is
     in ms; None if no row has one or it is not needed.
     """

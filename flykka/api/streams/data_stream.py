@@ -65,11 +65,11 @@ Row = dict[str, Any]
 class Stream(MigrationHints):
     """The rows that operators emit, keyed or not.
 
-    Stateless operations on rows are those of a DataFrame, with the same arguments and meaning. The camel-case names of
-    DataFrame methods work too. Each operation is a separate operator; consecutive ones run as one Spark plan. They are
-    computed batch by batch, so the result for a row must not depend on how the stream is divided into batches, unless
-    `transform` allows that. Each operation is immediately tried on the stream's prototype, and raises `StreamTypeError`
-    if it does not fit.
+    Stateless operations on rows have the same names, arguments and meaning as in a DataFrame. The camel-case names of
+    DataFrame methods work too. Each operation is a separate operator; consecutive operators run as one Spark plan. They
+    are computed batch by batch, so the result for a row must not depend on how the stream is divided into batches,
+    unless `transform` allows that. Each operation is immediately tried on the stream's prototype, and raises
+    `StreamTypeError` if it does not fit.
 
     Spark's Python workers call the functions of `map`, `flat_map` and `filter`, one batch at a time; rows are dicts by
     column name. Where Spark expressions suffice, they are many times faster: `select`, `with_column`, `where`.

@@ -130,7 +130,8 @@ class Program:
         self._is_submitted = True
 
     def for_source(self) -> Program:
-        """Return the program for a new source: this program, or a new one if this one was submitted and refused.
+        """Return the program for a new source: this program, or a new program if this program was submitted and
+        refused.
 
         Thus a refused program can be fixed and executed again, or defined again from its first line.
         """

@@ -37,7 +37,7 @@ class Changelog:
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 
-        Without its keys, the stream is a history of rows that does not show which of them are current.
+        Without its keys, the stream is a history of rows that does not show which rows are current.
         """
         keys = None if self.keys is None else tuple(names.get(key, key) for key in self.keys)
         kind, weight = (None if name is None else names.get(name, name) for name in (self.row_kind, self.weight))

@@ -185,7 +185,7 @@ def numbers_in(path: str) -> FileNumbers:
 def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAction:
     """Return the log entry of a file that `lacks` some columns of the table, which are null for its rows.
 
-    Its statistics, by which readers skip files, are those that Delta's own writer for Spark would write: bounds of
+    Its statistics, by which readers skip files, are the same that Delta's own writer for Spark would write: bounds of
     texts are truncated like in Delta, and times to milliseconds. If some columns have bounds, delta-rs finds no rows by
     a column without bounds. So all columns of a file have bounds, or none has.
     """
