@@ -93,7 +93,7 @@ class AttemptEnd:
         """Wait until the previous attempt has ended: the two must not stage or publish at the same time.
 
         Raises:
-            PredecessorRunsError: it still runs long after it was cancelled.
+            PredecessorRunsError: the previous attempt still runs long after it was cancelled.
             AttemptCancelledError: this attempt was cancelled in the meantime.
         """
         predecessor = self._predecessor

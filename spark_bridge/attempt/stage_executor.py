@@ -252,7 +252,7 @@ class _ThreadInterrupts:
 
     While a thread can be interrupted it neither holds nor acquires one of our locks. CPython raises an exception in
     another thread between two bytecode instructions. So code that computes, sleeps in short steps or waits for Spark is
-    interrupted at once, but a long call into native code only when it returns.
+    interrupted at once, but a long call into native code is interrupted only when it returns.
     """
 
     def __init__(self) -> None:

@@ -119,7 +119,7 @@ class JobOwners:
             raise
 
     def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
-        """Move rows that the former owner has staged for a run of the job, because that owner may only be paused.
+        """Move rows that the former owner has staged for a run of the job, because that owner may be paused and resume.
 
         Raises:
             OwnershipLostError: there is a later owner than this process.

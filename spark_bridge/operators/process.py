@@ -338,7 +338,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedProcessCode(ProcessCode):
-    """A function with keyed state and timers. `keys` are those of the preceding edge.
+    """A function with keyed state and timers. `keys` are the keys of the preceding edge.
 
     `expiring_states` are the pickled descriptors of states with time-to-live, or None. `applied`, if set, is a function
     of DataFrames that is applied to the rows emitted for a batch.

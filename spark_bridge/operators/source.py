@@ -119,7 +119,7 @@ class SourceCode(OperatorCode):
     """Reads splits. `watermark_delay_ms` bounds the out-of-orderness of event time; None disables watermarks.
 
     `watches_order` is set if rows must arrive in order. If only some rows mark watermarks, `punctuation` is true for
-    these.
+    these rows.
     """
 
     kind = OperatorKind.SOURCE

@@ -88,7 +88,7 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
 def materialise(
     scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
 ) -> Materialised:
-    """Compute rows into blocks, with the aggregates `numbers` and, as `rows`, their count.
+    """Compute rows into blocks, with the aggregates `numbers` and the row count as `rows`.
 
     The blocks are stored in memory if there is room or, with `on_disk`, always on disk.
     """

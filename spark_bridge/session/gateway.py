@@ -129,7 +129,7 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
 class _Stderr:
     """The JVM's stderr, which is buffered while the JVM starts, and then copied to the driver's stderr.
 
-    A JVM that does not start prints pages of usage or stack traces, of which one line is the reason.
+    A JVM that does not start prints pages of usage or stack traces, of which one line contains the reason.
     """
 
     def __init__(self, reading: int) -> None:

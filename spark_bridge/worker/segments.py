@@ -154,7 +154,7 @@ class SaveSegments:
     """Writes the newest row of each key from segments to an address. `saved` are addresses with their segments.
 
     The segments are named from the oldest to the newest. When a file is reported, it is durable, with its folders below
-    `within`; if that is None, nothing is synced.
+    `within`; if `within` is None, nothing is synced.
     """
 
     folder: SegmentFolder

@@ -79,10 +79,10 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order[is_last]), key_of=of_both[is_last])
 
     def needed(self, versions: KeyedLists, waiting: KeyedLists, watermark_ms: int, keys: int) -> KeyedLists:
-        """Return the versions that the waiting rows or later rows of `keys` keys may need.
+        """Return the versions that waiting rows or later rows may need. `keys` is the number of keys.
 
-        Among the versions before the watermark and all waiting rows, only the newest is needed; if it is a deletion, no
-        version is needed.
+        Among the versions before the watermark and all waiting rows, only the newest version is needed; if it is a
+        deletion, no version is needed.
         """
         times = self.right.times(versions.rows)
         is_past = (times // MICROS_PER_MS <= watermark_ms) & (

@@ -45,8 +45,8 @@ class ConflictRule(StrEnum):
 class UpsertRules:
     """Chooses the row of each key: with DEDUPLICATE the greatest row, otherwise the published row, else the least row.
 
-    Rows are compared by the columns of `order`, as by Spark's ORDER BY. Rows have `columns`; `keys` are the sink's. The
-    kind of an emitted row is in the column `row_kind`.
+    Rows are compared by the columns of `order`, as by Spark's ORDER BY. Rows have `columns`; `keys` are the keys of the
+    sink. The kind of an emitted row is in the column `row_kind`.
     """
 
     rule: ConflictRule

@@ -74,8 +74,8 @@ class WeightedRows:
 class WeightedFunction(Protocol):
     """Returns the changes of the results that a batch causes.
 
-    `before` are the rows of the batch's index keys before the batch; `keys` are these index keys. With `keeps_empty`,
-    the last row of a key stays, with weight 0.
+    `keys` are the index keys of the batch, `before` their rows before the batch. With `keeps_empty`, the last row of a
+    key stays, with weight 0.
     """
 
     @property

@@ -48,7 +48,7 @@ _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
 def joined_with_table(
     node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
 ) -> Relation:
-    """Plan a join whose table has no rows to emit alone, so that each batch can be joined with it.
+    """Plan a join with a table whose unmatched rows are not emitted, so that each batch can be joined with it.
 
     The side without a stream is None; `tables` are the common table expressions that the table side may read.
     """

@@ -40,8 +40,8 @@ class IsEventTime:
 class IsWindow:
     """The attribute is the window of a result row.
 
-    All windows have size `size_ms`. `panes` are the windows over the results' event time that put results of the same
-    window together. Both are None for session windows.
+    All windows have size `size_ms`. `panes` are windows over the results' event time, each with the results of one
+    window. Both are None for session windows.
     """
 
     panes: TumblingEventTimeWindows | None

@@ -78,9 +78,9 @@ def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) 
 
 
 def with_empty_row(stream: DataStream, stream_of: StreamOf, column: str, value: Column) -> DataStream:
-    """Return the stream with a first row that counts as no row: it has this value in a column, and nulls in others.
+    """Add a row that results do not count: `column` has this value, all other columns are null.
 
-    So an aggregate without keys has its result over no rows, as in a batch, before any rows arrive.
+    So an aggregate without keys emits its result for an empty input before any rows arrive, as in a batch.
     """
     prototype = stream.flow.type.prototype
     values = (value if each.name == column else null_of(each.dataType) for each in prototype.schema)

@@ -41,7 +41,7 @@ class ReplicationSlot:
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
         """Return the position from which the slot retains the log; None if there is no slot.
 
-        Raises `SourceError` if the slot belongs to another database or plugin, or has lost some of the log.
+        Raises `SourceError` if the slot belongs to another database or plugin, or has lost a part of the log.
         """
         row = connection.execute(
             "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"
