@@ -61,7 +61,7 @@ class CheckpointFolder:
         return f"{self.resolve(settings, store).directory.rstrip('/')}/{DATASETS}"
 
     def share(self, earlier: CheckpointFolder) -> None:
-        """Share the temporary folder of an earlier environment, unless this one has a folder already."""
+        """Share the temporary folder of an earlier environment, unless this environment has a folder already."""
         if self._temporary is None and earlier._temporary is not None:
             self._temporary = earlier._temporary
             self._temporary.join()

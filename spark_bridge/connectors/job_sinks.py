@@ -52,7 +52,9 @@ class SinkFolders:
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """List the folders to which the sinks of a job write, each once. May block. `SinkError` names the operator."""
+    """List the folders to which the sinks of a job write, each once. May block. Raises `SinkError`, which names the
+    operator.
+    """
     by_folder: dict[str, PublishedFiles] = {}
     shows_only = True
     for vertex in job_graph.vertices:

@@ -280,7 +280,6 @@ class StateDescriptor:
 
     @property
     def column(self) -> ColumnType:
-        """The type of the state's column."""
         return self._column
 
     @property

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRowsCode(OperatorCode):
-    """A function of keyed batches. `keys` are those of the preceding edge."""
+    """A function of keyed batches. `keys` are the keys of the preceding edge."""
 
     is_head = True
     is_computed = True

@@ -118,7 +118,9 @@ class Operator(Generic[Rows]):
         return None
 
     def before_snapshot(self, options: CheckpointOptions) -> Output[Rows] | None:
-        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only the head is called."""
+        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only called at the head of
+        a chain.
+        """
         return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:

@@ -52,7 +52,9 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart, as versions for their time may be removed."""
+    """The join of one attempt. Late rows stay late after a restart, because versions for their time may have been
+    removed.
+    """
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)

@@ -141,7 +141,9 @@ class Statement:
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield the tables and views that a parsed plan names, including names in subqueries and common tables."""
+    """Yield the tables and views that a parsed plan names, including names in subqueries and common table
+    expressions.
+    """
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

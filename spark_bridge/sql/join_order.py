@@ -52,7 +52,7 @@ def _is_inner(node: PlanNode) -> bool:
 
 
 def _flattened(node: PlanNode) -> tuple[list[PlanNode], list[Expression], bool]:
-    """Return the inputs of adjacent inner joins, their conditions, and whether a join has none."""
+    """Return the inputs of adjacent inner joins, their conditions, and whether a join has no condition."""
     if node.kind == "Filter" and _is_inner(node.children[0]):
         inputs, conditions, lacks_condition = _flattened(node.children[0])
         return inputs, [*conditions, *node.expressions[0].conjuncts()], lacks_condition

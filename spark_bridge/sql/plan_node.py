@@ -86,7 +86,7 @@ class Expression(_Node):
 
     @cached_property
     def column_id(self) -> int:
-        """The id of the column that the expression is, possibly with an alias; `COMPUTED` if it is not a column."""
+        """The id of the column to which the expression refers, possibly with an alias; else `COMPUTED`."""
         expression = self
         while expression.kind == "Alias":
             expression = expression.children[0]

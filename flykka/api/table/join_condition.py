@@ -136,7 +136,7 @@ class _Parts:
         return window.part(expression.field) if isinstance(window, IsWindow) else None
 
     def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
-        """Record the bound of a comparison of event times; True if the comparison does nothing but bound them."""
+        """Record the bound of a comparison of event times; True if the comparison contains no other condition."""
         one, other = self._term(first), self._term(second)
         if one is None or other is None:
             return False

@@ -216,7 +216,9 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
-    """Return the bounds of a column over row groups; None if a row group has none, or they cannot be written."""
+    """Return the bounds of a column over row groups; None if a row group has no bounds, or the bounds cannot be
+    written.
+    """
     if not all(part is not None and part.has_min_max for part in statistics):
         return None
     try:

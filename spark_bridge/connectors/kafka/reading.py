@@ -106,7 +106,7 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable
+        """Return the messages' records in the ranges, and advance the ranges. Raises `SourceError` for unreadable
         records.
         """
         from confluent_kafka import Message

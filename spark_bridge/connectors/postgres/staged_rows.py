@@ -100,7 +100,7 @@ class WholeRows(StagedRows):
         )
 
     def _net(self) -> sql.Composed:
-        """Return a common table with the sum of each row's changes, and the place of one such row."""
+        """Return a common table expression with the sum of each row's changes, and the place of one such row."""
         from psycopg import sql
 
         return sql.SQL(
