@@ -30,6 +30,7 @@ class Connector:
 
     @property
     def is_installed(self) -> bool:
+        """True if the connector's library is installed."""
         return self.library is None or find_spec(self.library) is not None
 
 

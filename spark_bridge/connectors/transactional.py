@@ -95,6 +95,7 @@ class Transaction:
 
     @property
     def check(self) -> StagedCheck:
+        """The check of staged files before they are published."""
         return StagedCheck(self.filesystem, self.session, restored=self.restored)
 
     def sync_names(self, folders: Iterable[str]) -> None:
@@ -117,6 +118,7 @@ class TransactionalSink(Sink):
 
     @property
     def staged_as(self) -> FileLayout:
+        """The layout of staged files."""
         return PARQUET
 
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:

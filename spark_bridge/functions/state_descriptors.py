@@ -280,6 +280,7 @@ class StateDescriptor:
 
     @property
     def column(self) -> ColumnType:
+        """The type of the state's column."""
         return self._column
 
     @property

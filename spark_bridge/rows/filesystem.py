@@ -96,12 +96,14 @@ class FileSystem:
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toUri().toString())
 
     def exists(self, path: str) -> bool:
+        """Return True if the file or folder exists."""
         if (local := self.local(path)) is not None:
             return local_files.exists(local)
         hadoop_path = self._path(path)
         return bool(self._of(hadoop_path).exists(hadoop_path))
 
     def is_folder(self, path: str) -> bool:
+        """Return True if the path is an existing folder."""
         if (local := self.local(path)) is not None:
             return local_files.is_folder(local)
         hadoop_path = self._path(path)

@@ -151,6 +151,7 @@ class KafkaSource(Source):
 
     @property
     def is_bounded(self) -> bool:
+        """True if the source has end offsets."""
         return self.stopping is not None
 
     @property
