@@ -36,11 +36,13 @@ class FileSourceSettings:
 
     @property
     def store(self) -> ObjectStore:
+        """The files of the path, for access with fsspec."""
         assert self.storage is not None, "the source has no storage_options"
         return ObjectStore(self.path, self.storage)
 
     @property
     def format(self) -> FileFormat:
+        """The name of the format."""
         return self.file_format.name
 
     def __str__(self) -> str:
