@@ -1,4 +1,4 @@
-"""SparkDataPlane: the data plane's interface, implemented with Spark."""
+"""Runs the attempts of jobs on one Spark session. Thread-safe."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
-"""The time to wait for cancelled work to end."""
+"""The maximum time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
-"""Work that takes at least this time is reported as long work."""
+"""Work is reported as long work after this time."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -79,8 +79,6 @@ class _Job:
 
 @trace_tag("data_plane.spark")
 class SparkDataPlane:
-    """Runs attempts on one Spark session. Thread-safe."""
-
     def __init__(
         self,
         session: SparkSession,
@@ -90,8 +88,7 @@ class SparkDataPlane:
         owns_session: bool = False,
         cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
     ) -> None:
-        """Create the data plane on the user's `session`, which stays unchanged because flykka's settings are set on a
-        clone.
+        """Create the data plane on the user's `session`, which stays unchanged: flykka's settings are set on a clone.
 
         Without `owners`, the folders of a job are owned from its acceptance. With `owns_session`, flykka has started
         the session, and replaces it if it is stopped.
@@ -159,7 +156,6 @@ class SparkDataPlane:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> CoordinatorRunner:
-        """Create the coordinator of an operator's function, and close its previous one."""
         job = self._job(job_id)
         runner = coordinator_runner(job.services.registry, operator, parallelism, woken)
         with self._lock:
@@ -183,7 +179,7 @@ class SparkDataPlane:
                     code.sink.for_job(job_id).finalize_global(self._filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End all attempts of the job. Attempts that do not end in time are logged and abandoned."""
+        """Attempts that do not end in time are logged and abandoned."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:
@@ -233,9 +229,9 @@ class SparkDataPlane:
             self.release_job(job_id, keep_staged=True)
 
     def _job(self, job_id: JobId) -> _Job:
-        """Return the job, with a separate session that has the user session's current views, functions and settings.
+        """Return the job. Its session is separate, with the user session's current views, functions and settings.
 
-        If the session was stopped and a new one started, the job continues in a clone of the new session.
+        If the session was replaced, the job continues in a clone of the new session.
         """
         user_session, registry = self.sessions.current, self._registry.of_job(job_id)
         with self._lock:
@@ -291,7 +287,6 @@ class SparkDataPlane:
                 logger.warning("%s is still running while its job %s is released", attempt.descriptor.attempt, job_id)
 
     def _fail(self, job_id: JobId, error: OwnershipLostError) -> None:
-        """Fail the attempts of a job whose folders another process has taken over."""
         with self._lock:
             job = self._jobs.get(job_id)
             attempts = () if job is None else tuple(job.latest.values())
@@ -307,7 +302,7 @@ class SparkDataPlane:
                 logger.warning("%s", failed, exc_info=True)
 
     def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
-        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks on calls to Spark.
+        """Return the work that has run for `LONG_WORK_MS` or more. Blocks on calls to Spark.
 
         Raises Py4J's errors if Spark is gone.
         """
@@ -317,14 +312,16 @@ class SparkDataPlane:
         return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
 
     def last_work(self, job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-        """Return the recent work of the latest attempt of a subtask; None if it has none. Blocks on a call to Spark."""
+        """Return the recent work of the latest attempt of a subtask; None without an attempt. Blocks on a call to
+        Spark.
+        """
         with self._lock:
             job = self._jobs.get(job_id)
             attempt = None if job is None else job.latest.get((vertex_id, subtask))
         return None if attempt is None else attempt.last_work()
 
     def jvm_metrics(self) -> dict[str, float]:
-        """Return metrics of the JVM of Spark's driver; empty if it is gone. Blocks on calls to the JVM."""
+        """Return metrics of the driver's JVM; empty if it is gone. Blocks on calls to the JVM."""
         return jvm_metrics(self.sessions.current.sparkContext)
 
     def stats(self) -> StoreStats:
@@ -333,8 +330,7 @@ class SparkDataPlane:
         return sum((job.services.store.stats() for job in jobs), StoreStats())
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
-        """Create the engine of an attempt, which starts to work when the previous attempt of the same subtask has
-        ended.
+        """Create the engine of an attempt, which starts to work when the subtask's previous attempt has ended.
 
         Raises:
             UnboundOperatorError: no code is bound to an operator.

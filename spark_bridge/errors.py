@@ -123,13 +123,15 @@ class SchemaChangedError(SourceError):
 
 
 class MissingChangesError(SourceError):
-    """Rows of a table came or went unrecorded, by TRUNCATE or with a partition; the message names the table."""
+    """Rows of a table were added or removed without a change record, by TRUNCATE or with a partition. The message names
+    the table.
+    """
 
     suppress_restarts = True
 
 
 class UnreadableValueError(SourceError):
-    """A value does not exist in Spark's type. The message names table, column, value and key, and the remedy."""
+    """A value does not exist in Spark's type. The message names table, column, value, key and remedy."""
 
     suppress_restarts = True
 
@@ -151,7 +153,9 @@ class SinkError(SparkBridgeError):
 
 
 class ConflictingRowsError(SinkError):
-    """Two different rows have one key of a sink, without a rule for that; the message names the table and both rows."""
+    """Two different rows have the same key of a sink, without a rule that resolves this. The message names the table
+    and both rows.
+    """
 
     suppress_restarts = True
 
@@ -163,7 +167,7 @@ class StagedFileError(SinkError):
 
 
 class AttemptCancelledError(SparkBridgeError):
-    """The attempt was cancelled: nothing of it may run any more."""
+    """The attempt was cancelled: none of its work may run any more."""
 
 
 class AttemptReplacedError(SparkBridgeError):
@@ -171,13 +175,11 @@ class AttemptReplacedError(SparkBridgeError):
 
 
 class PredecessorRunsError(SparkBridgeError):
-    """The previous attempt has not ended, so the next one cannot start; the message names both."""
+    """The previous attempt has not ended, so the next attempt cannot start. The message names both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLine:
-    """A line of a file, formatted like a line in Python's tracebacks."""
-
     file: str
     line: int
     function: str

@@ -33,7 +33,7 @@ def warm_up_in_background(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run some stages, in a session whose executors are all on this machine. Does nothing in other sessions."""
+    """Run some stages if all executors are on this machine. Does nothing in other sessions."""
     if not has_one_machine(session):
         return
     try:
@@ -47,7 +47,6 @@ def warm_up(session: SparkSession) -> None:
 
 
 def _run_stages(engine: SparkSession, folder: Path) -> None:
-    """Run the stages of a batch: read from files, aggregate by key, cache, pass to Python, and write."""
     filesystem = FileSystem(engine)
     rows = engine.range(0, 1_000, numPartitions=1).select(
         (F.col("id") % 10).alias("key"), F.current_timestamp().alias("at")

@@ -10,10 +10,8 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedC
 from flykka.runtime.temporary_folders import TemporaryFolder
 
 ARCHIVES = "archives"
-"""The name of the archive folder in a checkpoint directory."""
 
 DATASETS = "datasets"
-"""The name of the folder for cached streams in a checkpoint directory."""
 
 
 class _SharedFolder:
@@ -63,17 +61,15 @@ class CheckpointFolder:
         return f"{self.resolve(settings, store).directory.rstrip('/')}/{DATASETS}"
 
     def share(self, earlier: CheckpointFolder) -> None:
-        """Share the temporary folder of an earlier environment, unless this one has a folder already."""
+        """Share the temporary folder of an earlier environment, unless this environment has a folder already."""
         if self._temporary is None and earlier._temporary is not None:
             self._temporary = earlier._temporary
             self._temporary.join()
 
     def outlives_environment(self, directory: str) -> bool:
-        """Return True if checkpoints in `directory` survive the closing of the environment."""
         return self._temporary is None or directory != self._temporary.path
 
     def remove(self) -> None:
-        """Delete the temporary folder unless another environment uses it."""
         if self._temporary is not None:
             self._temporary.leave()
             self._temporary = None

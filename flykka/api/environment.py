@@ -460,7 +460,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Every `interval` the task's bridge to Spark is asked again to stop. If the task has not terminated after
         `timeout`, its TaskManager terminates and is replaced; 0 means no limit. The bridge waits at most 30 s for code
-        that blocks in the driver, and then abandons it. The parameter defaults are those of the cluster.
+        that blocks in the driver, and then abandons it. The parameter defaults are the defaults of the cluster.
 
         Raises:
             DurationError: a duration cannot be parsed, or the interval is 0.
@@ -537,8 +537,8 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Set how a job restarts after a failure: see `RestartStrategies`.
 
-        The default is the cluster's strategy (`restart_strategy` of `get_execution_environment`), else that of Flink 2:
-        `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without checkpoints.
+        The default is the cluster's strategy (`restart_strategy` of `get_execution_environment`), else the default of
+        Flink 2: `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without checkpoints.
 
         Raises:
             ProgramError: `strategy` is not a restart strategy.
@@ -547,7 +547,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(restart_strategy=strategy)
 
     def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
-        """Set which tasks restart when one fails: the tasks of its `region`, or all of them (`full`).
+        """Set which tasks restart when a task fails: the tasks of its `region`, or all of them (`full`).
 
         A region is a set of tasks that exchange rows while they run. Regions that consume the results of the failed
         region restart too. If results that it reads are lost, the regions that produce them also restart. The default
@@ -563,8 +563,8 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Only the failed task and its downstream tasks restart, from the last checkpoint. They lose the rows that are in
         flight to them, and the rows that they have received since that checkpoint from tasks that keep running. No row
-        is published twice. As running tasks need not read anything again, a failure far downstream costs a few seconds
-        instead of the time since the checkpoint. Use this if results may be too small, as on a dashboard.
+        is published twice. As running tasks need not read their input again, a failure far downstream costs a few
+        seconds instead of the time since the checkpoint. Use this if results may be too small, as on a dashboard.
 
         The job must be a streaming job with aligned checkpoints, the failover strategy `region` and the schedule mode
         `EAGER`; other jobs are refused when they are executed.
@@ -587,15 +587,15 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> Self:
         """Take a checkpoint every `interval`. Without this, only a final checkpoint is taken, at the end of the input.
 
-        Arguments that are not passed keep their values; the initial values are those of docs/options.md or of an
-        options file. Numbers are milliseconds; an interval below 100 emits a warning, because seconds may have been
+        Arguments that are not passed keep their values; the initial values are documented in docs/options.md or set in
+        an options file. Numbers are milliseconds; an interval below 100 emits a warning, because seconds may have been
         meant.
 
         A checkpoint that takes longer than `timeout` is aborted. `min_pause` is the time between the end of one
         checkpoint and the start of the next. `tolerable_failures` consecutive checkpoints may fail before the job does
-        (`set_tolerable_checkpoint_failure_number`). The last `retained` completed checkpoints are retained. Older ones
-        are deleted in the background, at most `max_concurrent_deletions` at a time, and no checkpoint starts while more
-        than `max_concurrent` wait to be deleted.
+        (`set_tolerable_checkpoint_failure_number`). The last `retained` completed checkpoints are retained. Older
+        checkpoints are deleted in the background, at most `max_concurrent_deletions` at a time, and no checkpoint
+        starts while more than `max_concurrent` wait to be deleted.
 
         The first checkpoint is taken `initial_delay` after the job starts and after each restart; `"random"` draws it
         for each job between `min_pause` and `interval`. By default it is early, because nothing is published before.
@@ -720,7 +720,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(unaligned_checkpoints=enabled)
 
     def set_aligned_checkpoint_timeout(self, timeout: Duration) -> Self:
-        """Start unaligned checkpoints as aligned ones, and switch if the alignment takes longer than `timeout`.
+        """Start unaligned checkpoints as aligned checkpoints, and switch if the alignment takes longer than `timeout`.
 
         With 0, the default, checkpoints are unaligned from the start.
 
@@ -900,7 +900,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def add_failure_enricher(self, enricher: FailureEnricher | str) -> Self:
         """Let `enricher`, or the installed enricher with that name, label the failures of jobs that are executed later.
 
-        A name is that of an entry point in the group `flykka.failure_enrichers`. The labels appear in the exception
+        A name is the name of an entry point in the group `flykka.failure_enrichers`. The labels appear in the exception
         history. Enrichers run in the driver, outside the actors: their errors are logged and do not affect jobs.
 
         Raises:

@@ -32,7 +32,7 @@ class JobSettings:
     """Settings of an environment's jobs; `start` applies to the next job only.
 
     `is_retention_set` is True if the user set the retention. Jobs without a `failover_strategy` or `restart_strategy`
-    use those of the cluster. A timeout or interval of 0 means that it is disabled.
+    use the cluster's strategies. A timeout or interval of 0 means that it is disabled.
 
     Raises:
         ProgramError: unaligned checkpoints are combined with settings that they do not support.
@@ -70,17 +70,14 @@ class JobSettings:
             )
 
     def with_field(self, path: str, value: object) -> JobSettings:
-        """Return the settings with another value in one field, such as `checkpointing.interval_ms`."""
         name, _, inner = path.partition(".")
         changed: Any = replace(getattr(self, name), **{inner: value}) if inner else value
         return replace(self, **{name: changed})
 
     def with_runtime_mode(self, mode: RuntimeExecutionMode | str) -> JobSettings:
-        """Return the settings with a runtime mode, given as enum or name. Raises `ProgramError`."""
         return self.with_field("defaults.runtime_mode", one_of(RuntimeExecutionMode, mode, "runtime mode"))
 
     def with_retention(self, retention: ExternalizedCheckpointRetention | str) -> JobSettings:
-        """Return the settings with a retention set by the user, given as enum or name. Raises `ProgramError`."""
         chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         return replace(self.with_field("checkpointing.retention", chosen), is_retention_set=True)
 
@@ -93,7 +90,6 @@ class JobSettings:
         return self.client_heartbeats
 
     def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
-        """Return the strategy in effect on a cluster whose default is `cluster`."""
         enabled = self.checkpointing.interval_ms is not None
         return resolve_restart_strategy(self.restart_strategy, cluster, is_checkpointing_enabled=enabled)
 

@@ -59,15 +59,12 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStart:
-    """The graph to submit, and the checkpoint or savepoint from which the job starts."""
-
     job_graph: JobGraph
     restore_path: str | None
     runs: bool = True
     """False if the job has ended already and only its result is returned."""
 
     def note(self) -> None:
-        """Record for the next run that the job is running."""
         if not self.runs:
             return
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
@@ -91,7 +88,6 @@ class JobStarts:
         self._last: dict[str, tuple[JobClient, int | None]] = {}
 
     def remember(self, client: JobClient) -> None:
-        """Remember a job as the last submitted job with its name."""
         self._last[client.job_name] = client, running_cell()
 
     def prepare_start(
@@ -140,7 +136,7 @@ class JobStarts:
             check_restorable(checkpoint, job_graph, allow_non_restored_state=settings.start.allow_non_restored_state)
             restore_path = checkpoint.path
         if not has_store:
-            # The folders are acquired first, because another process that runs the job could change everything
+            # The folders are acquired first, because another process that runs the job could change all traces
             # examined below.
             self._acquire_folders(job_graph, session, shares=not was_named)
         if has_store:
@@ -211,8 +207,6 @@ class JobStarts:
         cluster: LocalCluster,
         session: SparkSession,
     ) -> IdentifiedJob:
-        """Look up the job in the high-availability store, and return it with its id in the store."""
-
         def notify_and_warm_up(text: str) -> None:
             current_launch().notify(text)
             if FastPaths.of(session).warm_up:
@@ -238,13 +232,11 @@ class JobStarts:
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
-        """Return True if a job with this name has finished in this environment."""
         last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
 
 def describe(checkpoint: CompletedCheckpoint) -> str:
-    """Describe the checkpoint that a job continues from: its number, time and path."""
     taken_at = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
     when = f"{taken_at:%H:%M:%S}" if taken_at.date() == datetime.now().date() else f"{taken_at:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
@@ -277,7 +269,6 @@ class _TraceSearch:
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
     def collect(self, mode: StartMode, restore_path: str | None) -> RunTraces:
-        """Collect all traces. `restore_path` is the checkpoint that the user or the store specifies."""
         job_name = self._job_graph.name
         if mode is StartMode.CHECKPOINT:
             return RunTraces(job_name=job_name, checkpoint=restore_path, folders=self._contents(counts_own=True))

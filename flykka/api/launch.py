@@ -1,7 +1,7 @@
 """Options that a launcher sets for the environments of an app, and the app's events that it receives.
 
-`flykka run` is a launcher. Its options override those that the app sets for an environment, but not those of a single
-operator. Without a launcher, the options come from environment variables.
+`flykka run` is a launcher. Its options override options that the app sets for an environment, but not options of a
+single operator. Without a launcher, the options come from environment variables.
 """
 
 from __future__ import annotations
@@ -52,11 +52,9 @@ class LaunchOptions:
     offers_rest: bool = False
 
     def overrides(self) -> Values:
-        """Return these values merged with those of environment variables. Raises `ConfigurationError`."""
         return merged(environment_values(os.environ), self.values)
 
     def file(self) -> Path | None:
-        """Return the options file, or None. Raises `ConfigurationError`."""
         override = {} if self.config_file is None else {CONFIG_FILE_VARIABLE: self.config_file}
         return configuration_file({**os.environ, **override}, Path.cwd())
 
@@ -89,7 +87,7 @@ class Launch:
         return nullcontext()
 
     def environment_options(self) -> EnvironmentOptions:
-        """Return the options of another environment, before its program sets any.
+        """Return the options of another environment, before its program sets any options.
 
         Raises:
             ConfigurationError: an option in a file or an environment variable is invalid.
@@ -163,7 +161,7 @@ def _numbered(values: Values, number: int) -> Values:
         name, extension = os.path.splitext(values["record"])
         own["record"] = f"{name}-{number}{extension}"
     if "rest" in values:
-        # The first environment uses the configured port, the others use free ones.
+        # The first environment uses the configured port, the others use free ports.
         host, separator, _ = values["rest"].rpartition(":")
         own["rest"] = f"{host}{separator}0"
     if values.get("high_availability") is not None:

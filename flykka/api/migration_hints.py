@@ -27,7 +27,6 @@ def hints(table: str) -> Mapping[str, str]:
 
 
 def import_hint(name: str) -> str | None:
-    """Return the hint for a name that `flykka` does not have, or None."""
     # Imported only when needed: Python also calls this function for each submodule of flykka that is not loaded yet.
     if name.endswith("Error") and hasattr(import_module("flykka.errors"), name):
         return f"errors are in flykka.errors: from flykka.errors import {name}"
@@ -53,7 +52,6 @@ class MigrationHints:
 
 
 def hint_for(owner: type[MigrationHints], name: str) -> str | None:
-    """Return the hint for an attribute that instances of `owner` do not have, or None."""
     if hasattr(owner, name):
         return None
     snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

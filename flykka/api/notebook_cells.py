@@ -44,7 +44,6 @@ class Cells:
         self._environments.add(environment)
 
     def begin_cell(self, execution: Any) -> None:
-        """Remove the operators that the last run of this cell defined."""
         self._cell = execution.cell_id
         for program in self._programs():
             if self._cell is not None:
@@ -52,7 +51,6 @@ class Cells:
         self._before = {program: frozenset(program.transformations) for program in self._programs()}
 
     def end_cell(self, _: object) -> None:
-        """Record the operators that the cell has defined."""
         cell, self._cell = self._cell, None
         if cell is None:
             return
@@ -96,7 +94,6 @@ def keep_checkpoints(environment: StreamExecutionEnvironment) -> None:
 
 
 def remember_job(job: JobClient, environment: StreamExecutionEnvironment) -> None:
-    """Remember the newest job with each name, in IPython only."""
     if interactive_shell() is not None:
         _newest[job.job_name] = job, environment
 

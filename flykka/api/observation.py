@@ -1,4 +1,4 @@
-"""Access to an environment's cluster from outside: the REST interface, and periodic reports of metrics."""
+"""The REST server and the metric reporters of an environment's cluster, from its first job to its shutdown."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ _OTEL_INTERVAL_MS = 30_000
 
 
 class Observation:
-    """The REST server and the metric reporters of an environment's cluster, from its first job to its shutdown."""
-
     def __init__(self, options: EnvironmentOptions) -> None:
         self._options = options
         self._server: RestServer | None = None
@@ -43,14 +41,12 @@ class Observation:
         return None if self._server is None else self._server.token
 
     def enable_rest(self, **options: object) -> None:
-        """Apply the program's REST settings. Raises `ProgramError` or `MissingExtraError`."""
         if self._server is not None:
             raise ProgramError(f"there is a REST interface already, at {self._server.address}")
         self._options.set_options({name: value for name, value in options.items() if value is not None}, "enable_rest")
         rest_settings(self._options.values)
 
     def report(self, **options: object) -> None:
-        """Apply the program's settings of metric reporters. Raises `ProgramError` or `MissingExtraError`."""
         if "otel" in options:
             _require_open_telemetry()
         if self._reporting is not None:
@@ -60,7 +56,6 @@ class Observation:
     def start_cluster(
         self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets
     ) -> LocalCluster:
-        """Start the cluster, with REST and metric reporters if they are enabled. Raises `ClusterError`."""
         from flykka.metrics.reporting import Reporting
 
         cluster = self.with_rest(
@@ -106,7 +101,6 @@ class Observation:
         return cluster
 
     def shut_down(self, cluster: LocalCluster, *, concludes: bool) -> None:
-        """Send the last metric reports, and shut down the cluster. Raises `TerminationTimeoutError`."""
         for each in self._reporting or ():
             each.close()
         cluster.shutdown(concludes=concludes)

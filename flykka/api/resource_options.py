@@ -12,13 +12,12 @@ from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 
 _MIB = 1 << 20
 _BYTES_PER_BUFFER = 1 << 20
-"""Network bytes per buffer, if only the memory is declared. Flink's have 32 KiB, but need not hold a whole batch."""
+"""Network bytes per buffer, if only the memory is declared. Flink's buffers have 32 KiB, but need not hold a batch."""
 
 
 def resource_spec(
     cpu: float | None, memory: MemorySize | None, managed_memory: MemorySize | None, what: str
 ) -> ResourceSpec:
-    """Return the resources of an operator. Raises `ProgramError`, which names `what`, if a value is invalid."""
     return ResourceSpec(
         cpu_millis=_millis(cpu, f"cpu of {what}"),
         heap_mib=_mib(memory, f"memory of {what}"),
@@ -72,7 +71,6 @@ def _millis(cpu: float | None, what: str) -> int:
 
 
 def _mib(size: MemorySize | None, what: str) -> int:
-    """Parse a size into whole MiB, rounded up."""
     if size is None:
         return 0
     try:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """Registers files with their names and the calling line; `launch_parameters` override those of the program.
+    """Registers files with their names and the calling line; `launch_parameters` override parameters of the program.
 
-    The methods are those of the environment, and raise `ProgramError` in the same cases.
+    The methods have the same names as in the environment, and raise `ProgramError` in the same cases.
     """
 
     files: RegisteredFiles

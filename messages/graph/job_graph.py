@@ -488,10 +488,10 @@ class JobGraph(Value):
     first_attempt_number: int = 0
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
-    mini_batch_latency_ms: int = 0
     rpc_timeout_ms: int = 10_000
     client_heartbeat: ClientHeartbeatSettings | None = None
     scheduler_type: SchedulerType = SchedulerType.DEFAULT
     resource_wait_timeout_ms: int = 10_000
     rescale_cooldown_ms: int = 30_000
     session_settings: tuple[SessionSetting, ...] = ()
+    mini_batch_latency_ms: int = 0

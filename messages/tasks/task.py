@@ -100,9 +100,9 @@ class TaskDeploymentDescriptor(Value):
     job_type: JobType = JobType.STREAMING
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
-    mini_batch_latency_ms: int = 0
     managed_memory_bytes: int | None = None
     checkpoint_fsync: bool = True
+    mini_batch_latency_ms: int = 0
 
 
 @message("task.submit")

@@ -1,4 +1,4 @@
-"""The recent and running work of an attempt, with its Spark jobs. Reading it calls the JVM, which blocks."""
+"""The recent and running work of an attempt, with its Spark jobs. Reads it from the JVM, which blocks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_progress(scope: AttemptScope, works: Iterable[RunningWork], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-    """Return the work that has run for at least `at_least_ms`, with the tasks of its Spark jobs.
-
-    Calls Spark only if there is such work. Raises Py4J's errors if Spark is gone.
-    """
+    """Calls Spark only if there is such work, and then raises Py4J's errors if Spark is gone."""
     old_enough = [work for work in works if _age_ms(work) >= at_least_ms]
     if not old_enough:
         return ()
@@ -57,7 +54,7 @@ def _age_ms(work: RunningWork) -> int:
 class PieceOfWork:
     """A stage, snapshot or commit described in words, started `age_ms` ago. `took_ms` is None while it runs.
 
-    The row counts are None for work that processes no rows. `spark_jobs` are the ids of its Spark jobs that Spark still
+    The row counts are None for work that processes no rows. `spark_jobs` are the ids of the Spark jobs that Spark still
     remembers.
     """
 
@@ -72,7 +69,7 @@ class PieceOfWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptWork:
-    """The work of an attempt, newest first. `spark_ui` is the URL of Spark's web UI, or None if it has no web UI."""
+    """The work of an attempt, newest first. `spark_ui` is the URL of Spark's web UI, or None without a web UI."""
 
     attempt: ExecutionAttemptId
     pieces: tuple[PieceOfWork, ...]

@@ -64,13 +64,13 @@ class AttemptEnd:
         self._closer: Thread | None = None
 
     def end_in_background(self, *, cancel: bool) -> None:
-        """End in the background, without blocking. Later calls have an effect only with `cancel`."""
+        """Does not block. Later calls have an effect only with `cancel`."""
         self.stop(cancel=cancel)
         if self._is_first():
             self._start()
 
     def wait_closed(self, *, cancel: bool) -> ChainClosed:
-        """End, and block until the attempt is closed or the cancellation timeout has passed."""
+        """Block until the attempt is closed or the cancellation timeout has passed."""
         self.end_in_background(cancel=cancel)
         self._closed.wait()
         return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
@@ -93,7 +93,7 @@ class AttemptEnd:
         """Wait until the previous attempt has ended: the two must not stage or publish at the same time.
 
         Raises:
-            PredecessorRunsError: it still runs long after it was cancelled.
+            PredecessorRunsError: the previous attempt still runs long after it was cancelled.
             AttemptCancelledError: this attempt was cancelled in the meantime.
         """
         predecessor = self._predecessor
@@ -145,7 +145,7 @@ class AttemptEnd:
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
-        """Release the data that the ended previous attempt retained: its readers now read this attempt's output."""
+        """The readers of the previous attempt's output now read this attempt's output."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))
@@ -168,10 +168,8 @@ class AttemptEnd:
         return bool(running)
 
     def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
-        """Close the rich functions once, and wait. Return the names of work that still runs, like
-        `StageExecutor.wait_idle`.
-
-        The functions are user code and may block, so a separate thread closes them.
+        """Close the rich functions once, on a separate thread, because user code may block. Return the names of work
+        that still runs.
         """
         if not self._operators.runs_user_code:
             self._operators.close()

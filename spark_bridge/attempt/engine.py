@@ -77,13 +77,11 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.batches import LazyRows, Storage
 
 _READ_AGAIN = 3
-"""Maximum number of readers that each read rows of columnar files again, without caching."""
+"""Maximum number of readers that each read columnar files again, without caching."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OnLane:
-    """The lane on which one unit of work runs."""
-
     workers: StageExecutor
     lane: Lane
     number: int
@@ -94,8 +92,6 @@ class _OnLane:
 
 
 class SparkEngine(OperatorChain[Slices]):
-    """Implements `Engine` with Spark."""
-
     outside_state = True
 
     def __init__(
@@ -107,7 +103,7 @@ class SparkEngine(OperatorChain[Slices]):
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
-        """Create the engine. `report` is called from any thread. `predecessor` is the subtask's previous attempt."""
+        """`report` is called from any thread. `predecessor` is the subtask's previous attempt."""
         self._files = services.files
         self._filesystem = services.filesystem
         self._store = services.store
@@ -176,11 +172,10 @@ class SparkEngine(OperatorChain[Slices]):
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
-        """Report that the attempt cannot continue. Thread-safe."""
+        """Thread-safe."""
         self._report(EngineFailed(cause=serialized(error)))
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Open the chain once the previous attempt, which may still be ending, has ended."""
         self.end.await_predecessor()
         self._files.distribute(self._scope.session)
         self.restore(self._variables.restore(command.restore))
@@ -225,7 +220,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain. Batches of a broadcast variable come first and are added to the variable."""
+        """Process batches. Batches of a broadcast variable come first and are added to the variable."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)
@@ -279,7 +274,7 @@ class SparkEngine(OperatorChain[Slices]):
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all files of the subtask in a savepoint, and the folder if it is empty then.
+        """Delete all files of the subtask in a savepoint, and the folder if it is then empty.
 
         The coordinator that aborted the savepoint has deleted the folder, but possibly before the subtask wrote to it.
         """
@@ -292,7 +287,6 @@ class SparkEngine(OperatorChain[Slices]):
     # Batches
 
     def hold_batches(self, command: HoldBatches) -> None:
-        """Retain batches even after all other holders have released them."""
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
@@ -320,11 +314,11 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-        """Return the progress of work that has run for at least `at_least_ms`. May block on a call to Spark."""
+        """May block on a call to Spark."""
         return read_progress(self._scope, self._workers.running(), at_least_ms)
 
     def last_work(self) -> AttemptWork:
-        """Return the recent work, stage by stage. Blocks on a call to Spark."""
+        """Return the recent work by stage. Blocks on a call to Spark."""
         return read_work(self._scope, self._workers)
 
     def cancel_work(self) -> None:
@@ -334,7 +328,7 @@ class SparkEngine(OperatorChain[Slices]):
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Wait for the threads until the cancellation timeout has passed."""
+        """Block until the threads have ended or the cancellation timeout has passed."""
         return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
@@ -370,7 +364,6 @@ class Flow:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> BatchResult:
-        """Pass the output of the operator of `link`, computed from the rows `before`, to all its readers."""
         result = BatchResult()
         if output.staged_rows:
             staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
@@ -441,7 +434,6 @@ class Flow:
     def _whole(
         self, outputs: tuple[ResultPartitionDescriptor, ...], materialised: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """Send rows to the outputs that are not split by key. Without rows nothing is sent."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if materialised.rows else ():

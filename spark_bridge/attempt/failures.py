@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AttemptFailures:
-    """Describes the failures of one attempt. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(self, chain: BoundChain, origins: Origins, services: JobServices) -> None:
         self._chain = chain
@@ -33,7 +33,9 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Describe why the attempt fails. If its session was stopped, start a new one, which may take a second."""
+        """Describe why the attempt fails. May start a new session if the session was stopped, which may take a
+        second.
+        """
         try:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported

@@ -1,4 +1,4 @@
-"""The services that all attempts of one run of a job share."""
+"""The services that all attempts of one run of a job share. Each component gets only the services that it needs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobServices:
-    """The services of a job, used only by engines, which pass each component the few services that it needs.
-
-    `session` has flykka's settings. `sessions` knows whether the session still runs, and starts a new one if not.
-    """
+    """The services of a job, used only by engines. `session` has flykka's settings."""
 
     sessions: SparkSessions
     session: SparkSession

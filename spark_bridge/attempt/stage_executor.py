@@ -34,17 +34,16 @@ T = TypeVar("T")
 logger = logging.getLogger("flykka.spark_bridge")
 
 OWN_WORK = 0
-"""The number of work that the attempt's machine did not start."""
+"""The work number of background work, which the attempt's machine did not start."""
 
 REMEMBERED = 40
-"""Maximum number of finished units of work that are remembered."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """Running work of a thread: its number, its name and its start (monotonic time)."""
+    """`started_ns` is monotonic time."""
 
     piece: int
     what: str
@@ -53,7 +52,7 @@ class RunningWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """Finished work and its end time (monotonic clock). The row counts are only set for stages."""
+    """`ended_ns` is monotonic time. The row counts are set only for stages."""
 
     work: RunningWork
     ended_ns: int
@@ -71,8 +70,6 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """The queue and the threads of a lane. `idle` threads wait for work."""
-
     limit: int
     jobs: deque[_Job] = field(default_factory=deque)
     threads: int = 0
@@ -108,8 +105,6 @@ class StageExecutor:
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Run the engine's own work on its separate queue."""
-
         def run() -> None:
             try:
                 self._guarded(Lane.BACKGROUND, OWN_WORK, what, work)
@@ -133,7 +128,7 @@ class StageExecutor:
             logger.info("%s: interrupted because it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
-        """Wait until no thread works any more. Once the scope is cancelled, its Spark jobs are cancelled repeatedly.
+        """Wait until all threads are idle. Once the scope is cancelled, its Spark jobs are cancelled repeatedly.
 
         After cancellation this waits at most `seconds`, and interrupts stages after half of this time. Returns the
         names of work that still runs.
@@ -148,7 +143,7 @@ class StageExecutor:
                         return self._running()
                     if monotonic() >= deadline - seconds / 2:
                         self.interrupt()
-                # Without waiting first: the next attempt must not share the cores with this one.
+                # Cancelled at once: the next attempt must not share the cores with this attempt.
                 can_cancel = can_cancel and self._cancel_jobs()
             self._wait_for_change()
         return ()
@@ -163,7 +158,6 @@ class StageExecutor:
             return tuple(self._finished)
 
     def _recorded(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
-        """Run work as `_guarded` does, and remember it."""
         answer: object = None
         has_failed = True
         try:
@@ -258,7 +252,7 @@ class _ThreadInterrupts:
 
     While a thread can be interrupted it neither holds nor acquires one of our locks. CPython raises an exception in
     another thread between two bytecode instructions. So code that computes, sleeps in short steps or waits for Spark is
-    interrupted at once, but a long call into native code only when it returns.
+    interrupted at once, but a long call into native code is interrupted only when it returns.
     """
 
     def __init__(self) -> None:
@@ -279,7 +273,6 @@ class _ThreadInterrupts:
                 self._inside.discard(me)
 
     def interrupt(self) -> int:
-        """Interrupt each thread that allows it, once. Return the number of threads."""
         with self._lock:
             interrupted = [thread for thread in self._inside if _raise_in(thread)]
             self._inside.clear()

@@ -1,4 +1,4 @@
-"""Connector, the description of a connector. Entry points of the group `flykka.connectors` list the connectors."""
+"""Descriptions of connectors, which entry points of the group `flykka.connectors` declare."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ def connectors() -> tuple[Connector, ...]:
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` with the install command if a library that `what` needs is not installed."""
     if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
 

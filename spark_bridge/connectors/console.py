@@ -45,7 +45,6 @@ class ConsoleSink(Sink):
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """False, since rows are printed when they arrive."""
         return False
 
     @property
@@ -80,7 +79,7 @@ class ShowingWriter(SinkWriter["DataFrame"]):
 
 
 class ConsoleWriter(ShowingWriter):
-    """Prints the rows of one attempt. Concurrent batches are numbered in print order."""
+    """Concurrent batches are numbered in print order."""
 
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
         super().__init__(context)
@@ -101,7 +100,6 @@ class ConsoleWriter(ShowingWriter):
 
 TextRow = tuple[str | None, ...]
 Receive = Callable[[Sequence[TextRow], int], None]
-"""A function that receives rows of a batch, and the number of omitted rows."""
 
 
 @dataclass(frozen=True, slots=True)

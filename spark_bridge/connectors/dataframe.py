@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class ComputedFrame:
-    """A DataFrame and its cached rows."""
-
     def __init__(self, frame: DataFrame) -> None:
         self.frame = frame
         self._blocks: Blocks | None = None
@@ -38,13 +36,11 @@ class ComputedFrame:
 
     @property
     def blocks(self) -> Blocks:
-        """Return the cached rows. Raises `SourceError` if they were freed."""
         if self._blocks is None:
             raise SourceError("the rows of the DataFrame were freed: this happens when their job ends")
         return self._blocks
 
     def free(self) -> None:
-        """Free the rows. Does nothing if there are none, or if their Spark session has stopped."""
         if self._blocks is not None:
             context = self.frame.sparkSession.sparkContext._jsc
             if context is not None and not context.sc().isStopped():
@@ -72,7 +68,6 @@ class DataFrameSource(Source):
         return "DataFrame"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column and cached rows. Passes on errors of computing them."""
         if event_time is not None:
             # Checked before computing the rows, which may take long.
             event_time = event_time_column(self.computed.frame, event_time)
@@ -97,10 +92,9 @@ class DataFrameSource(Source):
 
 
 class PartitionsDiscovery:
-    """The splits of a DataFrame, which the first discovery returns. The id of a split names its partitions, `0-3` or
-    `7`.
+    """The groups of partitions of a DataFrame as splits. The id of a split names its partitions, `0-3` or `7`.
 
-    The position after a discovery is the number of partitions.
+    The first discovery returns all splits. The position after a discovery is the number of partitions.
     """
 
     interval_ms: int | None = None

@@ -52,18 +52,15 @@ _LONG_RANGE = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field to generate, as its generator receives it."""
-
     name: str
     seed: int
 
     def chance(self) -> Column:
-        """A pseudo-random 64-bit number, which is the same whenever the row is computed."""
+        """Return a pseudo-random 64-bit number, which is the same whenever the row is computed."""
         return F.xxhash64(F.lit(self.seed).cast("bigint"), F.lit(self.name), F.col(INDEX))
 
 
 FieldGenerator = Callable[[Field], "Column"]
-"""A function that returns the column of a field."""
 
 
 def sequence(start: int = 0, step: int = 1) -> FieldGenerator:
@@ -172,11 +169,6 @@ class DataGenSource(Source):
         return self.format if self.number_of_rows is None else f"{self.format} of {self.number_of_rows} rows"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column.
-
-        Raises:
-            PrototypeError: a column does not fit, or a row depends on more than its index.
-        """
         self.prototype(session)
         if not works_row_by_row(session, _INDEXES, [self._generated]):
             raise PrototypeError(
@@ -192,7 +184,7 @@ class DataGenSource(Source):
         return IndexRangeDiscovery(self, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """Return the count of indexes, unless the generator is a function, which may drop rows."""
+        """Return the number of indexes, unless the generator is a function, which may drop rows."""
         return SplitNumbers(rows=None if callable(self.generator) else split_of(IndexRangeSplit, split, self).rows)
 
     def read(
@@ -222,7 +214,7 @@ class DataGenSource(Source):
         return generator if isinstance(generator, Column) else generator(Field(name=name, seed=self.seed))
 
     def _indexes(self, session: SparkSession, first: int, rows: int, partitions: int) -> DataFrame:
-        """Return the indexes of some rows.
+        """Return a range of indexes.
 
         The first index differs from batch to batch, and Spark inlines integers into generated code. Decimals are passed
         by reference, so the code is compiled only once.
@@ -237,7 +229,7 @@ _INTERVAL_MS_MAX = 1000
 
 
 class IndexRangeDiscovery:
-    """The splits of a DataGenSource: ranges of row indexes that are due. Not thread-safe.
+    """Discovers ranges of row indexes that are due. Not thread-safe.
 
     The id of a split is `first row+rows`. Ranges are discovered in order and without gaps, so the position of a
     discovery is the index of the next row.
@@ -258,7 +250,6 @@ class IndexRangeDiscovery:
         self.interval_ms = self._interval_ms()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the ranges that are due and new."""
         first = number_of_position(position)
         due = self._due(first)
         end = min(due, first + self._splits_max * self._source.rows_per_batch)
@@ -269,7 +260,7 @@ class IndexRangeDiscovery:
             finished=last is not None and end >= last,
             begun_at=position,
             position=b"%d" % max(first, end),
-            # With a rate, no more rows are read until the next discovery, however high the rate is.
+            # With a rate, the remaining rows wait for the next discovery, however high the rate is.
             more=end < due and self._source.rows_per_second is None,
         )
 
@@ -295,7 +286,7 @@ class IndexRangeDiscovery:
             yield IndexRangeSplit(split_id=SplitId(f"{start}+{rows}"), rows=rows, start=start)
 
     def _interval_ms(self) -> int | None:
-        """Return about the time of a full batch, but less than an observer would notice."""
+        """Return about the time between two full batches, but at most a delay that observers do not notice."""
         rate = self._source.rows_per_second
         if rate is None:
             return None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def as_stored(prototype: DataFrame) -> DataFrame:
-    """Return a prototype of the rows as they will be read: all columns are nullable, as always in files."""
+    """Return a prototype of the rows as they will be read: in files, all columns are nullable."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
     return prototype.sparkSession.createDataFrame([], schema)
 
@@ -47,8 +47,6 @@ class CacheCode(TransformCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSink(FileSink):
-    """The folder of a dataset, in which each job has a subfolder."""
-
     dataset_id: str
     root: str
 
@@ -59,7 +57,6 @@ class DatasetSink(FileSink):
 
     @property
     def is_internal(self) -> bool:
-        """True: only later jobs of the environment read the folder."""
         return True
 
     def for_job(self, job_id: JobId) -> Self:
@@ -74,14 +71,11 @@ class DatasetSink(FileSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource(FileSource):
-    """The rows of a dataset that a job has stored."""
-
     dataset_id: str
     is_empty: bool
 
     @classmethod
     def of(cls, code: CacheCode, folder: str, *, is_empty: bool) -> Self:
-        """Return the source for a folder."""
         return cls(
             dataset_id=code.dataset_id,
             is_empty=is_empty,
@@ -92,7 +86,7 @@ class DatasetSource(FileSource):
         )
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Return the discovery of its files. A dataset without rows has no files, which is not an error here."""
+        """Return the discovery of the files. A dataset without rows has no files, which is not an error."""
         return (_NothingToFind if self.is_empty else FileSplitDiscovery)(self, operator_id, filesystem)
 
     def __str__(self) -> str:
@@ -107,14 +101,13 @@ class _NothingToFind(FileSplitDiscovery):
 
 
 def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
-    """Return the files of a dataset that a job has stored in a folder; None if it is incomplete. May block."""
+    """Return the files of a dataset that a job has stored in a folder; None if the dataset is incomplete. May block."""
     if not filesystem.exists(f"{folder}/{SUCCESS}"):
         return None
     return tuple(sorted(filesystem.paths_below(folder)))
 
 
 def delete_dataset(filesystem: FileSystem, folder: str) -> None:
-    """Delete the rows that one job has stored, and parent folders that become empty. May block."""
     filesystem.delete(folder)
     dataset = folder.rsplit("/", 1)[0]
     filesystem.delete_if_empty(dataset)

@@ -75,7 +75,6 @@ class ForeachBatchSink(Sink):
 
     @property
     def format(self) -> str:
-        """The name of the connector, since the format of the target depends on the function."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
@@ -92,15 +91,13 @@ class ForeachBatchSink(Sink):
 
 
 class ForeachBatchWriter(StagingWriter[StagedBatch]):
-    """The staged and pending rows of one sink in one attempt."""
-
     def __init__(self, function: Callable[[DataFrame, int], object], context: SinkContext) -> None:
         super().__init__(context)
         self._function = function
         self._rows = StagedRows(self._staging)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Pass the rows of the checkpoint to the function, unless that was done, and discard all others."""
+        """Pass the rows of the checkpoint to the function, unless that was done, and discard all other rows."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
         warn_unchecked(self._context.operator, (batch.files or None for batch in pending))
@@ -124,7 +121,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
-            # After a restore, the rows may have been passed already; in the attempt that staged them, they were not.
+            # After a restore, an earlier attempt may have passed the rows already.
             if restored and not self._filesystem.exists(batches[0].path):
                 check_gone(self._filesystem, batches[0].path)
             else:
@@ -146,7 +143,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             raise OperatorFailedError(
                 f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
             ) from raised
-        # Cancelling the attempt may have cancelled Spark jobs of the function without its noticing.
+        # The function may not have noticed that its Spark jobs were cancelled with the attempt.
         self._context.scope.check()
 
     def _note_as_given(self, first: StagedBatch) -> None:

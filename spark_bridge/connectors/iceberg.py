@@ -41,8 +41,6 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name with its namespace, and its catalog with the properties for loading the catalog."""
-
     identifier: str
     catalog: str
     properties: Properties = field(default=(), repr=False)
@@ -111,8 +109,8 @@ _WRITER, _CHECKPOINT = "flykka.writer", "flykka.checkpoint-id"
 class AppendToIceberg:
     """Adds the staged files of one transaction to a table once: the same commit records their checkpoint as a property.
 
-    pyiceberg would rebase a commit on a faster commit, even on that of the same checkpoint. So rebasing is disabled,
-    and the commit is repeated with the new version of the table.
+    pyiceberg would rebase a commit on a faster commit, even on a commit of the same checkpoint. So rebasing is
+    disabled, and the commit is repeated with the new version of the table.
     """
 
     name: TableName
@@ -202,7 +200,7 @@ class IcebergSink(TransactionalSink):
         """Append all rows to a table, `<namespace>.<name>`, of a catalog.
 
         `properties` are pyiceberg's properties for loading the catalog: `type="rest"`, `uri="http://..."`, or
-        `**{"s3.region": "eu-west-1"}`. Without any, those of its configuration file apply.
+        `**{"s3.region": "eu-west-1"}`. Without properties, those of pyiceberg's configuration file apply.
 
         Raises:
             MissingExtraError: pyiceberg is not installed.

@@ -28,14 +28,11 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOwner:
-    """This process as the owner of one job's folders."""
-
     job_id: JobId
     owners: JobOwners
 
     @property
     def number(self) -> int:
-        """The fencing number of the job's checkpoint folder; 0 for a job whose folders are not owned."""
         return self.owners.number_of(self.job_id)
 
     def check(self) -> None:
@@ -57,7 +54,7 @@ class _OwnedJobs:
 
 
 class JobOwners:
-    """The folders of the jobs of one environment. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +86,7 @@ class JobOwners:
         """Acquire the folders of a job that are not owned yet. May block, which is reported to `say`.
 
         With `shares`, another job of the same name and environment may own them too. With `is_lenient`, an unusable
-        folder is skipped, because the job will soon be rejected for it.
+        folder is skipped, because the job will be rejected for it later.
 
         Raises:
             JobOwnershipError: another process owns a folder, or its record cannot be used. Then none is acquired.
@@ -122,10 +119,10 @@ class JobOwners:
             raise
 
     def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
-        """Move rows that the former owner has staged for a run of the job, since it may be paused and not dead.
+        """Move rows that the former owner has staged for a run of the job, because that owner may be paused and resume.
 
         Raises:
-            OwnershipLostError: there is a later owner than this one.
+            OwnershipLostError: there is a later owner than this process.
             SinkError: a folder cannot be moved.
         """
         number = self.number_of(job_graph.job_id)
@@ -143,7 +140,7 @@ class JobOwners:
             return next((each.ownership.number for each in owned), 0)
 
     def still_owns(self, job_id: JobId) -> bool:
-        """Return True if no other process has taken over a folder of the job: only then may anything be deleted."""
+        """Return True if no other process has taken over a folder of the job. Otherwise nothing may be deleted."""
         try:
             JobOwner(job_id, self).confirm()
         except (OwnershipLostError, OSError) as lost:

@@ -45,14 +45,16 @@ def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
-    """Contents of the folders of a job's sinks before it starts. `shows_only` is true if no sink stores rows."""
+    """`shows_only` is true if no sink stores rows."""
 
     published: tuple[PublishedFiles, ...]
     shows_only: bool
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """List the folders to which the sinks of a job write, each once. May block. `SinkError` names the operator."""
+    """List the folders to which the sinks of a job write, each once. May block. Raises `SinkError`, which names the
+    operator.
+    """
     by_folder: dict[str, PublishedFiles] = {}
     shows_only = True
     for vertex in job_graph.vertices:
@@ -70,7 +72,6 @@ def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSy
 def delete_published(
     job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
 ) -> None:
-    """Delete the files that the job has published in some of the folders of its sinks. May block."""
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
             published = sink.published_files(filesystem, job_graph.name)
@@ -93,11 +94,11 @@ def take_over_staged(
 ) -> None:
     """Move rows staged by former owners of this job, or of another job of the same program. May block.
 
-    This is done before the checkpoint to continue from is chosen. Afterwards a former owner that was paused cannot
-    publish rows of a checkpoint that it completes later. See `StagingOwner`.
+    Call this before the checkpoint to continue from is chosen. Afterwards a former owner that was paused cannot publish
+    rows of a checkpoint that it completes later. See `StagingOwner`.
 
     Raises:
-        OwnershipLostError: there is a later owner than this one.
+        OwnershipLostError: there is a later owner than this process.
         SinkError: a folder cannot be moved.
     """
     for vertex in job_graph.vertices:
@@ -109,7 +110,6 @@ def take_over_staged(
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:
-    """Return the folders in which the sinks of a vertex stage rows."""
     folders = (
         sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory)
         for _, sink in _sinks(descriptor.vertex, registry)

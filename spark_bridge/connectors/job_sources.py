@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SourceError`, which names operator and file, if a source cannot read its input."""
     for vertex in job_graph.vertices:
         for operator in vertex.operators:
             code = registry.resolve(operator.ref)
@@ -29,8 +28,6 @@ def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
 
 
 class NamedDiscovery:
-    """The discovery of splits for one operator, whose errors name the operator."""
-
     def __init__(self, discovery: SplitDiscovery, uid: str, registry: CodeRegistry) -> None:
         self._discovery = discovery
         self._uid = uid

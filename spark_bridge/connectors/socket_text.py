@@ -78,7 +78,6 @@ class SocketTextSource(Source):
         return f"{self.format} {self.host}:{self.port}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column, which cannot be `value` because that is a text."""
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -194,7 +193,6 @@ class LineReader:
         return self._records()
 
     def has_news(self) -> bool:
-        """Return True if data has arrived, or it is time to reconnect."""
         if self.is_over:
             return False
         connection = self._socket
@@ -227,7 +225,7 @@ class LineReader:
         return record.decode(errors="replace")
 
     def _is_connected(self) -> bool:
-        """Connect if there is no connection and it is time to. Return True if there is a connection."""
+        """Connect if there is no connection and an attempt is due. Return True if there is a connection."""
         if self._socket is not None:
             return True
         if self._clock() < self._retry_at_s:
@@ -246,7 +244,7 @@ class LineReader:
         return True
 
     def _received(self) -> bytes | None:
-        """Return received bytes: empty at the end of the connection, None if nothing has arrived."""
+        """Return received bytes: empty at the end of the connection, None if no data has arrived."""
         assert self._socket is not None, "the socket is not connected"
         try:
             return self._socket.recv(_BYTES_AT_ONCE)
@@ -256,7 +254,6 @@ class LineReader:
             return b""
 
     def _lost(self, refused: OSError | None) -> None:
-        """Record the loss of the connection, and schedule the next attempt, if any."""
         if self._closed is not None:
             self._closed()
         self._socket = None

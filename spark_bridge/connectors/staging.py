@@ -114,16 +114,14 @@ class StagingOwner:
         """Return the current path of a staged file or folder that a checkpoint of this or another job has recorded as
         `path`.
 
-        Another job's rows were moved by the same owner.
+        The same owner has moved the rows of both jobs.
         """
         return current_path(path, self._names, self.filesystem.exists, self.number)
 
     def taken_over(self) -> list[str]:
-        """Return the folders of former owners that this owner has moved."""
         return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
 
     def delete(self) -> None:
-        """Delete rows that this owner has staged or taken over, and the job's folder unless another owner uses it."""
         self.filesystem.delete(self.folder)
         if self.filesystem.delete_if_empty(self.root):
             self.filesystem.delete_if_empty(self.root.rsplit("/", 1)[0])
@@ -144,7 +142,6 @@ class StagingOwner:
 
 
 def delete_empty(filesystem: FileSystem, staged: str) -> None:
-    """Delete the empty folders above a staged file or folder, up to the staging folder of its job."""
     for folder in folders_above(staged):
         if not filesystem.delete_if_empty(folder):
             return
@@ -157,21 +154,16 @@ def _number(name: str) -> int | None:
 logger = logging.getLogger("flykka.spark_bridge")
 
 Pending = TypeVar("Pending", PendingFile, StagedBatch)
-"""The elements of state that a sink has staged and not yet committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """A batch: its folder, its files, and their row count. Without rows it has no files."""
-
     folder: str
     files: tuple[str, ...] = ()
     rows: int = 0
 
 
 class Staging:
-    """The staging folder of one subtask, in one attempt."""
-
     def __init__(self, context: SinkContext) -> None:
         assert context.staging_folder is not None, f"{context.uid!r} has no staging folder"
         self.name = f"{file_name_part(context.uid)}-{context.subtask}"
@@ -187,17 +179,16 @@ class Staging:
 
     @cached_property
     def owner(self) -> StagingOwner:
-        """This process, as one of the job's successive owners."""
         root = self._filesystem.qualified(self._job_folder)
         return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 
     @cached_property
     def folder(self) -> str:
-        """The full path of the folder for the subtask's staged rows."""
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def was_published(self, batch: str) -> bool:
         """Return True if an earlier attempt has published a batch: its folder was deleted, and its job's folder exists.
+
         Raises `SinkError` if the folder of this job is missing, which is never deleted while the job runs.
         """
         job = job_folder(batch)
@@ -211,7 +202,7 @@ class Staging:
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
-        """The folders to record in a checkpoint, so that an attempt that restores it clears them."""
+        """The folders to record in a checkpoint. An attempt that restores the checkpoint clears them."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> WrittenBatch:
@@ -262,7 +253,6 @@ class Staging:
             sync_names(folders)
 
     def discard(self, batches: Iterable[str]) -> None:
-        """Delete the folders of batches that are no longer needed."""
         for folder in set(batches):
             self._filesystem.delete(folder)
             self._sizes.pop(folder, None)
@@ -327,8 +317,6 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """Writes rows that wait for their checkpoint: it stages them in the job's folder, and commits those due."""
-
     def __init__(self, context: SinkContext) -> None:
         self._context = context
         self._filesystem = context.filesystem
@@ -347,7 +335,7 @@ class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
 
 
 class StagedRows:
-    """Batches that are staged unchanged until they are read again, by this attempt or a later one."""
+    """Batches that are staged unchanged until they are read again, by this attempt or a later attempt."""
 
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
         self._staging = staging
@@ -390,7 +378,6 @@ class StagedCheck:
         self._restored = restored
 
     def check_batches(self, batches: Iterable[StagedBatch]) -> None:
-        """Compare the files in the folders of batches. Raises `StagedFileError`, which names a file."""
         checked: list[tuple[str, FileDigest]] = []
         for batch in batches:
             purpose = f"checkpoint {batch.checkpoint_id}"
@@ -429,7 +416,7 @@ def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
     """Raise `SinkError` if a staged file or folder, or a path to which it was moved, exists or cannot be seen because
-    its disk or share is unavailable. Then nothing is lost, and the job can restart.
+    its disk or share is unavailable. The rows are then not lost, and the job can restart.
     """
     # The output folder or the checkpoint directory, which is never deleted together with the staged rows below it.
     top = job_folder(paths[0]).rsplit("/", 2)[0]
@@ -441,7 +428,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists, while `folder` does: without it, the disk may be unavailable."""
+    """Return True if none of the paths exists while `folder` does: without the folder, the disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists
@@ -450,7 +437,6 @@ def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
 
 
 def check_size(path: str, *, written: int, found: int) -> None:
-    """Raise `StagedFileError` unless a staged file has the size with which it was written."""
     if found != written:
         raise StagedFileError(
             f"{path} is damaged: {written} bytes were staged, but it has {found}; its rows cannot be published"
@@ -458,7 +444,6 @@ def check_size(path: str, *, written: int, found: int) -> None:
 
 
 def sync_names(folders: Iterable[str]) -> None:
-    """Make the names of files in folders durable, if the folders are local."""
     for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
         # A deleted folder has no names to sync.
         with suppress(FileNotFoundError):
@@ -466,13 +451,12 @@ def sync_names(folders: Iterable[str]) -> None:
 
 
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
-    """Log that a checkpoint of an older version has no digests for some staged files (None)."""
     if None in digests:
         logger.info("%s: its checkpoint was written by an older version, without digests of staged files", operator)
 
 
 def _sync_above(root: str) -> None:
-    """Make the names of all parent folders of a local folder durable, since Spark has created missing ones."""
+    """Make the names of all parent folders of a local folder durable, because Spark has created missing parents."""
     if is_local(root):
         _, path = split_address(root)
         sync_folders(map(str, PurePath(path).parents))

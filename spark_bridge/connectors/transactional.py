@@ -3,10 +3,10 @@
 Rows are staged as parquet next to the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`. When a
 checkpoint is complete, each subtask publishes the rows that it has staged for the checkpoint in one transaction, which
 also records the id of the checkpoint under the name of the writer, `<job>/<uid>-<subtask>`. A restore of the checkpoint
-publishes the same rows again, and the target recognises the id. So nothing depends on how far the previous attempt got.
+publishes the same rows again, and the target recognises the id. So it does not matter how far the previous attempt got.
 
-All unpublished rows of a writer stay one element of state, whatever subtask gets it when the parallelism changes: the
-ids of one writer must be published in order, because a later id would hide an earlier one.
+All unpublished rows of a writer stay one element of state, whichever subtask gets it when the parallelism changes: the
+ids of one writer must be published in order, because a later id would hide an earlier id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class Transaction:
     """The rows of one checkpoint that one writer publishes, staged in the folders of `batches`.
 
-    It is `restored` if another attempt than the one that staged the rows publishes it.
+    It is `restored` if an attempt publishes rows that another attempt has staged.
     """
 
     writer: str
@@ -111,9 +111,9 @@ class TransactionalSink(Sink):
     def publish(self, transaction: Transaction) -> None:
         """Publish the rows and record `checkpoint_id` under `writer`, atomically. May block.
 
-        Does nothing if this id or a later one is recorded for the writer. This must be checked before the rows are
-        read, since they may no longer exist then, and within the transaction, since another attempt of the same writer
-        may run concurrently. An exception fails the attempt, and the next attempt calls this method again.
+        Does nothing if this id or a later id is recorded for the writer. This must be checked before the rows are read,
+        since they may no longer exist then, and within the transaction, since another attempt of the same writer may
+        run concurrently. An exception fails the attempt, and the next attempt calls this method again.
         """
 
     @property
@@ -133,15 +133,13 @@ class TransactionalSink(Sink):
 
 
 class TransactionalWriter(StagingWriter[StagedBatch]):
-    """The staged and unpublished rows of one sink in one attempt."""
-
     def __init__(self, sink: TransactionalSink, context: SinkContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._rows = StagedRows(self._staging, sink.staged_as)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish rows of the checkpoint that the target lacks, and discard all others."""
+        """Publish rows of the checkpoint that the target lacks, and discard all other rows."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         states, folders = restored(prepared, WriterState, self._context.operator, self._sink.format)
         find = self._staging.owner.find

@@ -43,7 +43,6 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
 
 
 def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the usual name
-    """Raise `PrototypeError`, which names a column, if files of this format do not support its type."""
     if format in _OF_FORMAT:
         check_types(prototype.schema, _OF_FORMAT[format])
     jvm = prototype.sparkSession.sparkContext._jvm

@@ -38,7 +38,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
     """Convert `raised` to text. `where` names the failed work, unless the failure itself names its operator.
 
     `lines` contains the line that created the operator, which is shown above the line that raised. Several lines are
-    candidates, which are shown if the line that raised is unknown.
+    candidates: they are shown only if the line that raised is unknown.
     """
     stack = "".join(traceback.format_exception(raised))
     suppresses = suppresses_restarts(raised)
@@ -69,7 +69,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
 
 
 def _is_of_plan(raised: BaseException) -> bool:
-    """Return whether Spark's analyzer has rejected a plan, which it would do again in the next attempt."""
+    """Return True if Spark's analyzer has rejected a plan, which would be rejected again in the next attempt."""
     state = raised.getSqlState() if isinstance(raised, AnalysisException) else None
     return state is not None and state.startswith(_OF_PLANS) and state not in _OF_CATALOGS
 
@@ -117,14 +117,15 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
 
 
 def _class_suppresses(name: str) -> bool:
-    """Return whether the class of a Python worker's exception, of which only the name is known, suppresses restarts."""
+    """Return True if the class of a Python worker's exception suppresses restarts. Only the name of the class is
+    known.
+    """
     module, _, class_name = name.rpartition(".")
     error_class = getattr(sys.modules.get(module or "__main__"), class_name, None)
     return getattr(error_class, "suppress_restarts", False) is True
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:
-    """Add the notes about the function's call and the row for which the exception was raised."""
     return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 

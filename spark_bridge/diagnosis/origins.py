@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """The result of an operator, and the rows from which it was computed, slice by slice. A source has no such rows.
+    """The result of an operator, and the rows from which it was computed, slice by slice. Sources have no such rows.
 
     With `columns`, the operator leaves rows unchanged and only computes these columns.
     """
@@ -65,7 +65,7 @@ class Origins:
     def operators_named_by(self, raised: BaseException) -> list[str]:
         """Return the uids of the operators that may have raised this, in chain order; empty if unknown.
 
-        If several operators use the function or expression that an error names, all of these are returned.
+        Returns several operators if all of them use the function or expression that the error names.
         """
         names = _named(raised)
         return [uid for uid, derivation in self._last() if names & derivation.marks().keys()] if names else []
@@ -79,7 +79,6 @@ class Origins:
 
 
 def _named(raised: BaseException) -> set[str]:
-    """Return the functions and query contexts that an error names."""
     names = {f"function {function}" for function in _functions_in(raised)}
     for throwable in throwables(raised):
         names |= {_context(each.summary()) for each in throwable.getQueryContext()}
@@ -87,7 +86,7 @@ def _named(raised: BaseException) -> set[str]:
 
 
 def _functions_in(raised: BaseException) -> list[str]:
-    """Return the function in which a Python worker raised, which is the first of the user's frames, as a list."""
+    """Return, as a list, the function in which a Python worker raised: the first of the user's frames."""
     if not isinstance(raised, Py4JJavaError | CapturedException):
         return []
     frames = frames_of_user(str(raised))
@@ -95,7 +94,6 @@ def _functions_in(raised: BaseException) -> list[str]:
 
 
 def _marks_of(rows: DataFrame) -> Counter[str]:
-    """Count the query contexts and Python functions in the plan of these rows."""
     marks: Counter[str] = Counter()
     plans = [rows._jdf.queryExecution().analyzed()]
     while plans:

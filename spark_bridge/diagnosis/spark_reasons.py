@@ -18,7 +18,7 @@ _WHY_EXITED = "a function has ended its process (os._exit), crashed in native co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReason:
-    """A failure's name and description. `lost_rdd` is Spark's id of lost materialised rows."""
+    """`lost_rdd` is Spark's id of lost materialised rows."""
 
     name: str
     text: str
@@ -38,7 +38,8 @@ class _ReasonPattern:
     fatal: bool = False
 
 
-# The first match wins: Spark wraps the cause of a lost executor into its loss, and that into a lost batch.
+# The first match wins: Spark's message about a lost executor contains the cause, and that about a lost batch contains
+# both.
 _PATTERNS = (
     _ReasonPattern(
         name="SessionStoppedError",
@@ -103,13 +104,10 @@ _PATTERNS = (
 
 
 OF_STORAGE = frozenset(("DiskFullError", "StorageError"))
-"""The names of failures of storage."""
 FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
-"""The names of failures after which a restart does not help."""
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return Spark's failure, recognised in the message `text`; None if it is unknown."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

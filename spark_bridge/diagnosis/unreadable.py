@@ -30,7 +30,6 @@ _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
 def unreadable_path(raised: BaseException) -> str | None:
-    """Return the path of the file that Spark could not read; None if `raised` is another error."""
     for throwable in throwables(raised):
         if _condition(throwable).startswith(_UNREADABLE):
             return plain_path(unquote(str(throwable.getMessageParameters().get("path"))))
@@ -74,13 +73,11 @@ def too_long_text(text: str) -> str | None:
 
 
 def _cause_text(throwable: Any) -> str:
-    """Return the text of a cause, with its type if it is a library's exception."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 
 
 def throwables(raised: BaseException) -> Iterator[Any]:
-    """Iterate over Spark's JVM exceptions in `raised`, each followed by its cause."""
     yield from (each for each in _causes(raised) if _of_spark(each))
 
 
@@ -108,7 +105,7 @@ def _condition(throwable: Any) -> str:
 def _plain(text: str) -> str:
     """Strip Spark's condition, its SQL state, and the lines that repeat a query or a file.
 
-    Spark quotes everything that it could not read, which may be binary.
+    Spark quotes all content that it could not read, which may be binary.
     """
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
     relevant = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]

@@ -1,4 +1,4 @@
-"""Distinguishes user files from those of Python, libraries, Spark and flykka. Works without Spark."""
+"""Distinguishes user files from files of Python, libraries, Spark and flykka. Works without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/pyspark/", "/py4j/")
 
 
 def is_users(file: str) -> bool:
-    """Return whether a file is the user's, and not part of a library, Python, Spark or flykka."""
     if file.startswith("<frozen"):
         return False
     if any(part in file for part in _LIBRARIES) or file.startswith((_STANDARD_LIBRARY, sys.base_prefix + "/lib/")):

@@ -20,7 +20,6 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+
 
 
 def line_of(raised: BaseException) -> UserLine | None:
-    """Return the line of the user's code that raised an exception in this process, or None."""
     frames = (
         UserLine(file=frame.filename, line=frame.lineno or 0, function=frame.name, source=frame.line or "")
         for frame in traceback.extract_tb(raised.__traceback__)
@@ -33,7 +32,7 @@ def line_in_traceback(lines: list[str]) -> UserLine | None:
 
 
 def frames_of_user(text: str) -> list[UserLine]:
-    """Return the lines of the user's code in the last traceback of a text, the outermost first."""
+    """Return the lines of the user's code in the last traceback of a text, outermost first."""
     begin = text.rfind("Traceback (most recent call last):")
     return [frame for frame in _frames(text[begin:].splitlines()) if is_users(frame.file)] if begin >= 0 else []
 
@@ -52,7 +51,6 @@ def _frames(lines: list[str]) -> Iterator[UserLine]:
 
 
 def line_in_query(raised: CapturedException) -> UserLine | None:
-    """Return the line of a failed DataFrame operation, as recorded by Spark."""
     for context in raised.getQueryContext() or ():
         if context.contextType() is not QueryContextType.DataFrame:
             continue  # A context of SQL has a text instead of a line.

@@ -63,8 +63,6 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 
 
 class BroadcastStates:
-    """The broadcast maps of some descriptors, each of which is registered as operator state."""
-
     def __init__(self, descriptors: Sequence[MapStateDescriptor], states: OperatorStates) -> None:
         self._states = {
             each.name: cast("MapState[Any, Any]", states.get(each, MapStateDescriptor, OperatorStateMode.BROADCAST))
@@ -73,11 +71,9 @@ class BroadcastStates:
         self._read_only = {name: ReadOnlyBroadcastState(state) for name, state in self._states.items()}
 
     def writable(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return the writable map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._states[self._name(descriptor)]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return the read-only map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._read_only[self._name(descriptor)]
 
     def _name(self, descriptor: MapStateDescriptor) -> str:

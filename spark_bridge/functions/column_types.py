@@ -28,8 +28,6 @@ _MAX_PRECISION = 38
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type of a column: name, element types, the field names of a struct, a decimal's precision and scale."""
-
     name: str
     parts: tuple[ColumnType, ...] = ()
     fields: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The current key, with its slot and times. Runners set it, and states, timers and contexts read it."""
+"""The current key, with its slot and times. Runners set it; states, timers and contexts read it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TimeDomain(Enum):
 class CurrentKey:
     """The current key. A runner has only one such object.
 
-    `timestamp` is the time of the row or timer in milliseconds, or None for a row without a time. `domain` is its time
-    domain. `resources` are the job's, for the contexts of calls.
+    `timestamp` is the time of the row or timer in milliseconds, or None for a row without a time. `domain` is the time
+    domain of the timestamp. Contexts provide the job's `resources`.
     """
 
     __slots__ = ("domain", "keys", "processing_time_ms", "resources", "slot", "timestamp", "watermark_ms")
@@ -37,14 +37,13 @@ class CurrentKey:
         self.processing_time_ms = 0
 
     def event_time_ms(self) -> int:
-        """Return the time of the row, or the watermark if that is later or the row has no time."""
         if self.timestamp is None or self.domain is TimeDomain.PROCESSING_TIME:
             return self.watermark_ms
         return max(self.timestamp, self.watermark_ms)
 
 
 class _NoKey(list[Any]):
-    """Replaces state while there is no current key: every access raises."""
+    """Replaces state while there is no current key. Every access raises."""
 
     def __getitem__(self, _: Any) -> NoReturn:
         raise _no_key()
@@ -57,7 +56,7 @@ class _NoKey(list[Any]):
 
 
 class _NoSlot:
-    """Replaces the slot of a row without a key: every lookup raises."""
+    """Replaces the slot of a row without a key. Every lookup raises."""
 
     def __index__(self) -> NoReturn:
         raise KeyContextError(
@@ -73,7 +72,7 @@ class _NoCurrentKey(CurrentKey):
     """Replaces the current key in an invalid context."""
 
     def __init__(self) -> None:
-        """Skip the fields of the base class, so that any access fails."""
+        """Leaves the fields of the base class unset, so that any access fails."""
 
     def __reduce__(self) -> str:
         return "NO_CURRENT_KEY"

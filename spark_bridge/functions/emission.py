@@ -16,15 +16,13 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Emitted:
-    """Emitted rows, and rows of side outputs by tag id."""
-
     rows: list[Row] = field(default_factory=list)
     side: dict[str, list[Row]] = field(default_factory=dict)
 
 
 class Collector:
-    """Collects the output of a function. `columns` and `side_columns` are those of its outputs, or None to skip the
-    check.
+    """Collects the output of a function. `columns` and `side_columns` are the columns of its outputs, or None to skip
+    the check.
 
     Every row is copied, because a function may reuse its rows.
     """
@@ -35,7 +33,6 @@ class Collector:
         self._emitted = Emitted()
 
     def drain(self) -> Emitted:
-        """Return the emitted rows, and start with an empty collection."""
         emitted, self._emitted = self._emitted, Emitted()
         return emitted
 
@@ -65,7 +62,6 @@ class Collector:
 
 
 def _checked(row: Any, columns: frozenset[str] | None) -> Row:
-    """Return a row as a new dict. Raises `FunctionOutputError` if it is not a row, or has other columns."""
     if not isinstance(row, Mapping):
         hint = "; side outputs are written by ctx.output(tag, row)" if _is_tagged(row) else ""
         raise FunctionOutputError(
@@ -90,7 +86,6 @@ def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
 
 
 def check_iterable(returned: object) -> None:
-    """Raise `FunctionOutputError` unless a function has returned an iterable of rows."""
     if isinstance(returned, Mapping):
         raise FunctionOutputError(
             f"a function returned the row {short_repr(returned)}: yield it, or return a list of rows"

@@ -1,4 +1,4 @@
-"""Equality of keys as Python values; `rows.equality` states the rule and implements it for Spark and Arrow columns."""
+"""Equality of keys as Python values. `rows.equality` states the rule and implements it for Spark and Arrow columns."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def normalised_value(value: Any) -> Any:
 
 
 def entries_of(pairs: Any, normalised_key: Callable[[Any], Any] | None) -> dict[Any, Any]:
-    """Return the entries of a map, or of pairs, as a dict. Keys are normalised if a function for that is passed."""
+    """Return the entries of a map, or of pairs, as a dict. Keys are normalised with `normalised_key`, unless it is
+    None.
+    """
     entries = dict(pairs)
     return entries if normalised_key is None else {normalised_key(key): value for key, value in entries.items()}

@@ -1,15 +1,14 @@
-"""Formats values for error messages, and adds notes to exceptions that show where a user's function failed."""
+"""Values in error messages, and notes on exceptions that show where a user's function failed."""
 
 from __future__ import annotations
 
 NOTE = "flykka: "
-"""Prefix of the notes added to exceptions of users' functions."""
 
 _LONGEST = 200
 
 
 def add_note(raised: BaseException, text: str) -> None:
-    """Add a note to an exception about where it was raised, which is printed after the traceback."""
+    """Note where an exception was raised. The note is printed after the traceback."""
     raised.add_note(f"{NOTE}{text}")
 
 

@@ -23,4 +23,4 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 """The columns with a window's bounds in results."""
 
 OF_WINDOWS = EventTime(column=WINDOW_END, offset_ms=-1)
-"""The event time of results of windows."""
+"""The event time of a window's results."""

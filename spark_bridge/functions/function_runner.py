@@ -1,6 +1,6 @@
 """Calls a function for the rows of a batch, with its method for each input, and for due timers.
 
-The loops do as little as possible per row: they use local variables, set two attributes, and call the function.
+For speed, the loops do little per row: they use local variables, set two attributes, and call the function.
 """
 
 from __future__ import annotations
@@ -61,15 +61,12 @@ NewContext = Callable[[], Any]
 
 
 class RowCall(NamedTuple):
-    """The method called for rows of an input: its name, and the constructor of its contexts."""
-
     name: str
     call: Call
     new_context: NewContext
 
 
 def row_calls(function: FunctionWithoutKeys | FunctionWithKeys, contexts: Sequence[NewContext]) -> tuple[RowCall, ...]:
-    """Return the method for each input of a function. `contexts` are those for the first and the second input."""
     methods = zip(_methods(function), contexts, strict=False)
     return tuple(RowCall(name, call, new_context) for (name, call), new_context in methods)
 
@@ -109,9 +106,9 @@ F = TypeVar("F", bound=FunctionWithKeys | FunctionWithoutKeys)
 class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
-    `columns` are those of the emitted rows, `side_columns` those of side outputs by tag id, or None to skip the check.
-    A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`; `lists` are the states at
-    its last snapshot. Its contexts provide the `resources` of its job.
+    `columns` are the columns of the emitted rows, `side_columns` the columns of side outputs by tag id; None skips the
+    check. A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`. `lists` are the
+    states at its last snapshot.
     """
 
     _calls: tuple[RowCall, ...]
@@ -216,8 +213,6 @@ class _FunctionRunner(Generic[F]):
 
 
 class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
-    """Runs a function without keys: a `ProcessFunction`, or a function of two inputs."""
-
     def open(self) -> None:
         """Open the function. Call `close` afterwards even if this has raised."""
         contexts: tuple[NewContext, ...] = (partial(FunctionContext, *self._without_keys),) * 2
@@ -267,7 +262,7 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
 class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
     """Runs a function with keys, with the states and timers of the current keys.
 
-    A slot is the number of a key within a call: `keys` contains the key of each slot, and `StateColumns` its state. A
+    A slot is the index of a key within a call: `keys` contains the key of each slot, and `StateColumns` its state. A
     broadcast row has `NO_SLOT`.
     """
 
@@ -411,7 +406,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
 
 def _no_rows(timestamp: int, ctx: TimerContext) -> None:
-    """Does nothing: the timer was registered by an earlier function that this function has replaced."""
+    """Ignores a timer that was registered by a function which this function has replaced."""
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

@@ -14,14 +14,13 @@ from typing import Any
 from flykka.spark_bridge.errors import JobResourceError
 
 Collect = Callable[[], Sequence[dict[str, Any]]]
-"""A function that returns the rows of a broadcast variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedFile:
     """A file or folder, with the name that functions use. `unit` is its name in all folders with files of jobs.
 
-    `registered` is the call that has registered the file, with the user's line.
+    `registered` is the call that registered the file, with the user's line.
     """
 
     name: str

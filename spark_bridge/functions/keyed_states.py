@@ -95,10 +95,10 @@ class _ExpiringState(State):
 
 
 class _ExpiringValue(_ExpiringState):
-    """Stores one value and one time for each key."""
-
     def _read(self) -> Any:
-        """Return the value visible to a reader. Remove it if it has expired, else update its time if reads do so."""
+        """Return the value visible to a reader. Remove the value if it has expired, else update its time if reads do
+        so.
+        """
         slot = self._current.slot
         value, touched = self._values[slot], self._touched[slot]
         if value is None:
@@ -144,8 +144,6 @@ class ExpiringAggregatingState(_ExpiringAdding[IN, OUT], AggregatingState[IN, OU
 
 
 class ExpiringListState(_ExpiringState, ListState[T]):
-    """A `ListState` with time-to-live for each element."""
-
     def get(self) -> list[T]:
         slot = self._current.slot
         visible = super().get()
@@ -178,8 +176,6 @@ class ExpiringListState(_ExpiringState, ListState[T]):
 
 
 class ExpiringMapState(_ExpiringState, MapState[K, V]):
-    """A `MapState` with time-to-live for each entry."""
-
     def remove(self, key: K) -> None:
         times = self._times()
         super().remove(key)
@@ -250,7 +246,6 @@ class KeyedStates:
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The descriptors, in the order of registration."""
         return tuple(state.descriptor for state in self._states.values())
 
     def complete(self) -> None:
@@ -258,8 +253,8 @@ class KeyedStates:
         self._is_complete = True
 
     def get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
-        """Return the state of a descriptor, registered if it is new. Raises `StateDescriptorError` if it has another
-        type, another state has its name, or `open` has returned.
+        """Return the state of a descriptor, which is registered if it is new. Raises `StateDescriptorError` if the
+        state has another type, another state has its name, or `open` has returned.
         """
         if not isinstance(descriptor, kind):
             raise _wrong_kind(descriptor, kind)

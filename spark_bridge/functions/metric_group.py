@@ -62,7 +62,7 @@ class Counter:
 
 
 class Meter:
-    """Counts events, from which the receiver computes a rate."""
+    """Counts events. The receiver of the metric computes a rate."""
 
     __slots__ = ("_events",)
 
@@ -108,7 +108,7 @@ class Histogram:
 
 
 class Gauge:
-    """A gauge, whose value is the result of a function that is called once for each batch."""
+    """A gauge. Its value is the result of a function that is called once for each batch."""
 
     __slots__ = ("_function",)
 
@@ -160,7 +160,6 @@ class MetricGroup:
         return self._registered(name, Histogram)
 
     def names(self) -> tuple[tuple[str, MetricKind], ...]:
-        """Return the names and kinds of all metrics. Used by runners."""
         return tuple((name, _KINDS[type(metric)]) for name, metric in self._metrics.items())
 
     def samples(self) -> tuple[MetricSample, ...]:

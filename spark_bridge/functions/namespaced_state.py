@@ -1,4 +1,4 @@
-"""State by key and namespace, as windows need it: a map for each key, whose entries are used like other state."""
+"""State by key and namespace, for windows: a map for each key, whose entries are used like other state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NamespacedState(State):
     def bind(self, columns: StateColumns) -> None:
         super().bind(columns)
         self._view.maps = self._values
-        # The state uses the view as its column, in which each key's value is that of the current namespace.
+        # The state uses the view as its column, which contains each key's value in the current namespace.
         of_state = StateColumns(
             values={self._of.name: self._view},
             touched_ms={},

@@ -16,8 +16,6 @@ from flykka.spark_bridge.functions.event_values import event_from_bytes, event_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Sent events, the values for aggregates by name, and the functions of the aggregates by name."""
-
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]
     functions: Mapping[str, AggregateFunction[Any, Any, Any]]
@@ -44,7 +42,6 @@ class OperatorEventGateway:
         self._events.append(event_to_bytes(event, "an event"))
 
     def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
-        """Buffer a value for an aggregate, and return the aggregate's last known result."""
         if not isinstance(name, str) or not name.strip():
             raise FunctionError(f"the name of a global aggregate must be a string, not {name!r}")
         if not isinstance(function, AggregateFunction):
@@ -55,7 +52,6 @@ class OperatorEventGateway:
         return None if result is None else event_from_bytes(result)
 
     def drain(self) -> Sent | None:
-        """Return what was sent since the batch began; None if nothing was sent."""
         if not self._events and not self._updates:
             return None
         sent = Sent(events=tuple(self._events), updates=tuple(self._updates), functions=self._functions)

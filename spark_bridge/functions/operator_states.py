@@ -1,4 +1,4 @@
-"""Operator state of a function: lists and maps of its subtask, converted from and to the form of checkpoints."""
+"""Operator state of a function: lists and maps of its subtask, converted from and to the checkpoint format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GETTERS = {
 
 @dataclass(slots=True)
 class _Registered:
-    """A registered state, its columns, and its form in a checkpoint, which is cached until the state changes."""
+    """`encoded` is the state in checkpoint format, cached until the state changes."""
 
     state: ListState[Any] | MapState[Any, Any]
     mode: OperatorStateMode
@@ -71,7 +71,6 @@ class OperatorStates:
 
     @property
     def schema(self) -> tuple[OperatorStateSchema, ...]:
-        """The states' names, types and modes, in the order of registration."""
         return tuple(
             OperatorStateSchema(name=name, element=str(each.element), mode=each.mode)
             for name, each in self._registered.items()
@@ -81,7 +80,6 @@ class OperatorStates:
         self._is_complete = True
 
     def lists(self) -> Lists:
-        """The states in the form of a checkpoint."""
         return tuple(
             OperatorListState(name=name, mode=each.mode, elements=each.encode())
             for name, each in self._registered.items()
@@ -90,7 +88,9 @@ class OperatorStates:
     def get(
         self, descriptor: StateDescriptor, kind: type[StateDescriptor], mode: OperatorStateMode
     ) -> ListState[Any] | MapState[Any, Any]:
-        """Return the state of a descriptor, registered if it is new. Raises the errors of `OperatorStateStore`."""
+        """Return the state of a descriptor, which is registered if it is new. Raises the errors of
+        `OperatorStateStore`.
+        """
         if not isinstance(descriptor, kind):
             raise StateDescriptorError(f"{_GETTERS[mode]} takes a {kind.__name__}, not {descriptor!r}")
         if descriptor.ttl is not None:

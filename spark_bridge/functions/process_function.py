@@ -20,8 +20,8 @@ Rows = Iterable[Row] | None
 class BaseFunction:
     """A user's function, opened before the first row in a worker and closed after the last.
 
-    It is opened for each batch or less often, so its attributes are lost at some time. Use state for everything that
-    must survive. Checkpoints do not contain what `open` creates.
+    It is opened for each batch or less often, so its attributes are lost at some time. Use state for all data that must
+    survive. Checkpoints do not contain what `open` creates.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
@@ -32,15 +32,11 @@ class BaseFunction:
 
 
 class WatermarkFunction(BaseFunction):
-    """A function that may handle watermarks."""
-
     def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
         """Emit rows that are due at this watermark. Called after the timers that the watermark fires."""
 
 
 class TimedFunction(WatermarkFunction):
-    """A function with timers."""
-
     def on_timer(self, timestamp: int, ctx: Any) -> Rows:
         """Emit rows for a timer that fires, with the state and timers of its key."""
 

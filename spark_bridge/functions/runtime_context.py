@@ -34,7 +34,6 @@ class TaskInfo:
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name with the number of the subtask, counted from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
 

@@ -90,7 +90,6 @@ class ValueState(State, Generic[T]):
         self._changed.add(slot)
 
     def _readable(self, value: Any) -> Any:
-        """Return the reader's copy of a value, which may be None."""
         visible = self._default if value is None else value
         return visible if self._copied is None or visible is None else self._copied(visible)
 
@@ -217,7 +216,7 @@ class MapState(State, Generic[K, V]):
         return value if self._copied is None else self._copied(value)
 
     def _entries(self) -> dict[Any, Any]:
-        """Return the map of the current key, or an empty one that is not stored."""
+        """Return the map of the current key, or an empty map that is not stored."""
         entries: Any = self._values[self._current.slot]
         if entries is None:
             return {}

@@ -11,7 +11,7 @@ from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 Remaining = tuple[Any, Any] | None
-"""The remaining value and its times, both None if nothing remains. None if nothing has expired."""
+"""The remaining value and its times, both None if nothing remains. None instead of the pair if nothing has expired."""
 
 
 def remove_expired(
@@ -19,7 +19,7 @@ def remove_expired(
 ) -> set[int]:
     """Remove expired values, elements and entries, and return the slots with removed state.
 
-    These slots are added to `changed`, too. Values written before their state had a time-to-live do not expire.
+    These slots are also added to `changed`. Values written before their state had a time-to-live do not expire.
     """
     lost: set[int] = set()
     for descriptor in descriptors:
@@ -36,7 +36,6 @@ def remove_expired(
 
 
 def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -> Remaining:
-    """Return the unexpired elements of a list, and their times."""
     if min(times) > expired_to:
         return None
     remaining = [pair for pair in zip(elements, times, strict=True) if pair[1] > expired_to]
@@ -44,7 +43,6 @@ def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -
 
 
 def unexpired_entries(entries: dict[Any, Any], times: dict[Any, int], expired_to: int) -> Remaining:
-    """Return the unexpired entries of a map, and their times."""
     if min(times.values()) > expired_to:
         return None
     remaining = {key: time for key, time in times.items() if time > expired_to}

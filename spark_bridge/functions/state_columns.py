@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class StateColumns:
-    """State and timers by slot. The backend assigns a slot to each key, and writes back changes.
+    """State and timers by slot. The backend assigns a slot to each key, and writes changes back.
 
     `values` contains a list for each state name, with the value of each slot: a list for a ListState, a dict for a
     MapState (or pairs, as from Arrow), None for a key without value. `touched_ms` contains the times of the last access
@@ -25,7 +25,6 @@ class StateColumns:
 
     @classmethod
     def empty(cls, slots: int, states: Iterable[str], with_time_to_live: Iterable[str] = ()) -> StateColumns:
-        """Return the columns for keys without state."""
         return cls(
             values={name: [None] * slots for name in states},
             touched_ms={name: [None] * slots for name in with_time_to_live},

@@ -3,9 +3,9 @@
 Types are DDL texts as Spark reads them: `"bigint"`, `"array<string>"`, `"struct<name: string, seen: timestamp>"`. The
 value of a struct is a dict by field name.
 
-Values are checked when the user's code writes them, and read in the form they would have after a restore. Arrow would
-reject some values only at the end of a batch, when the user's line is unknown, and would return others in another form:
-an int in a column of doubles as a float, a tuple as a list.
+Values are checked when the user's code writes them, and read in the form that they would have after a restore. Arrow
+would reject some values only at the end of a batch, when the user's line is unknown. It would return others in another
+form: an int in a column of doubles as a float, a tuple as a list.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class StoredForm:
     """The form in which values of a type are stored.
 
     An instance of the class `plain` is stored unchanged. Other values are converted by `stored`, which copies them and
-    may raise `StateValueError`. Readers get the result of `copied`, since they might change the value and since Arrow
-    returns maps as pairs. It is None for types with immutable values.
+    may raise `StateValueError`. Readers get the result of `copied`, because they might change the value and because
+    Arrow returns maps as pairs. `copied` is None for types with immutable values.
     """
 
     plain: type | None
@@ -47,7 +47,6 @@ class StoredForm:
 
 
 def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
-    """Return the stored form of values of a type, or of map keys of a type. Errors name `state`."""
     convert = _key_converter(type_) if is_key else _converter(type_)
 
     def stored(value: Any) -> Any:
@@ -399,7 +398,6 @@ _AGGREGATES = ("create_accumulator", "add", "get_result")
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a state. Raises `StateDescriptorError` if it is not a valid column name."""
     if not isinstance(name, str) or not name:
         raise StateDescriptorError(f"the name of a state must be a non-empty string, not {name!r}")
     if name.startswith("__"):

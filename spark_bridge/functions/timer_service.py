@@ -14,8 +14,8 @@ class TimerService:
     """The current times, and the timers of the current key: at most one timer for each time and time domain.
 
     Times are integer milliseconds since the epoch. An event-time timer fires when the watermark reaches its time, or
-    with the next watermark if the time has passed already. A processing-time timer fires as soon as the clock is seen
-    to have reached its time.
+    with the next watermark if that time has passed already. A processing-time timer fires when the subtask next reads
+    the clock after its time.
     """
 
     __slots__ = ("_changed", "_current", "_event", "_processing")

@@ -1,6 +1,6 @@
-"""Single times as integers since the epoch and as Python datetimes in UTC, with all conversions between these.
+"""Single times as integers since the epoch and as Python datetimes in UTC, with all conversions between them.
 
-A millisecond begins with its first microsecond, before 1970 too: numbers are rounded down, never towards zero.
+A millisecond begins with its first microsecond, before 1970 too: times are rounded down, never towards zero.
 `worker.time_columns` converts columns of times.
 """
 

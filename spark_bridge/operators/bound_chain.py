@@ -21,13 +21,10 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundChain:
-    """A chain of operators as a tree, with its head as the root."""
-
     head: Link
 
     @property
     def name(self) -> str:
-        """The names that the user gave to the operators, for messages."""
         return " -> ".join(link.name for link in self.head.walk())
 
     @property
@@ -47,7 +44,6 @@ class BoundChain:
 
     @property
     def event_time(self) -> str | None:
-        """The event-time column, if the chain begins with a source that has one."""
         return self.head.code.source.event_time if isinstance(self.head.code, SourceCode) else None
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 STATE_PREFIX = "broadcast variable "
-"""Prefix of the operator list states that contain broadcast variables."""
 
 _BYTES = column_type("binary", "broadcast variable")
 
@@ -64,7 +63,6 @@ class BroadcastVariable:
             return BroadcastRows, (self._broadcast,)
 
     def close(self) -> None:
-        """Remove the rows from the executors. Does nothing if Spark has stopped."""
         with self._lock:
             broadcast, self._broadcast = self._broadcast, None
         if broadcast is not None:
@@ -75,8 +73,6 @@ class BroadcastVariable:
 
 
 class BroadcastVariables:
-    """The variables that the head operator of a vertex reads, by name and by input gate."""
-
     def __init__(self, vertex: JobVertex, session: SparkSession) -> None:
         names = {gate: edge.broadcast_variable for gate, edge in enumerate(vertex.inputs)}
         self._operator_id: OperatorId = vertex.operators[0].operator_id
@@ -115,7 +111,9 @@ class BroadcastVariables:
         return replace(state, operator_state=tuple(others))
 
     def added_to(self, states: Sequence[OperatorSubtaskState]) -> tuple[OperatorSubtaskState, ...]:
-        """Return the states of the attempt's operators, with the variables added to the head operator's."""
+        """Return the states of the attempt's operators, in which the state of the head operator contains the
+        variables.
+        """
         lists = tuple(_list_of(name, variable.parts) for name, variable in self.by_name.items())
         if not lists:
             return tuple(states)

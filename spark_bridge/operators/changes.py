@@ -44,7 +44,7 @@ _ROW = "__row"
 class IndexCode(OperatorCode):
     """Stores the `columns` of the current rows by `keys`.
 
-    `does` describes the operator with everything that its state depends on, for the fingerprint.
+    `does` describes, for the fingerprint, the operator and all properties on which its state depends.
     """
 
     kind = OperatorKind.INCREMENTAL
@@ -76,8 +76,6 @@ class IndexCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCode(IndexCode):
-    """Emits the changes of results."""
-
     function: JoinChanges | RowsBeforeAndAfter
     results: Callable[[DataFrame], DataFrame] = field(repr=False)
 
@@ -122,7 +120,6 @@ def changes_code(
 def index_fields(
     prototype: DataFrame, keys: Sequence[Column | str], columns: Sequence[str]
 ) -> tuple[tuple[StructField, ...], StructType]:
-    """Return the key columns of an index, and the columns of its rows. Raises as `changes_code` does."""
     stored = key_schema(prototype, [quoted(name) for name in columns])
     types = [*key_schema(prototype, keys), *stored]
     return tuple(StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)), stored
@@ -132,7 +129,7 @@ class SparkIndex(SparkKeyedBatches[WorkerFunction]):
     """Batches over an index of rows, which are next to each other if their index keys are equal."""
 
     def __init__(self, context: OperatorContext, code: KeyedCode, index_keys: int, function: WorkerFunction) -> None:
-        """`function` is that of the work in a worker; the first `index_keys` of the key columns are the index key."""
+        """The first `index_keys` of the key columns are the index key."""
         super().__init__(context, code, lambda _: function)
         self._index_keys = index_keys
 
@@ -147,8 +144,6 @@ class SparkIndex(SparkKeyedBatches[WorkerFunction]):
 
 
 class SparkChanges(SparkIndex[JoinChanges | RowsBeforeAndAfter]):
-    """Implements `KeyedBatches` for changing rows."""
-
     def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
         super().__init__(context, code, len(code.keys), code.function)
         self._changes = code

@@ -1,8 +1,8 @@
 """The code of operators: live objects that stay in the driver.
 
-A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of everything that must be the
-same for stored state to fit the code (the kind of operator, sizes, names and types), and of nothing that may differ
-between two runs of one program. In each attempt the code creates an operator, which processes the batches.
+A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of all properties that must be
+the same for stored state to fit the code: the kind of operator, sizes, names and types. It contains nothing that may
+differ between two runs of one program. In each attempt the code creates an operator, which processes the batches.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class OperatorCode(ABC):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if the operator's function provides an operator coordinator."""
         return False
 
     def needs_order(self, *, readers_do: bool) -> bool:
@@ -82,11 +81,10 @@ class OperatorCode(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text of everything that stored state must agree with."""
+        """A text of all properties that must be the same for stored state to fit the code."""
 
     @abstractmethod
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """Create the operator of one attempt."""
+    def operator(self, context: OperatorContext) -> Operator[Slices]: ...
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """Return the aggregates `first_micros` and `last_micros` over its output, by the column `event_time`."""
@@ -110,7 +108,7 @@ class KeyByCode:
 
     @property
     def fingerprint(self) -> str:
-        """The number of keys; the operator after the edge checks their types."""
+        """The number of keys. The operator after the edge checks their types."""
         return f"key_by({len(self.columns)})"
 
 
@@ -121,7 +119,7 @@ class AggregateCode(OperatorCode):
     is_computed = True
     local_kind: ClassVar[OperatorKind]
     may_come_unaggregated: ClassVar[bool] = False
-    """True if rows may be converted to state one by one with `state_row_by_row`, when that is faster."""
+    """True if `state_row_by_row` may convert rows to state without aggregating them, if that is faster."""
 
     plan: AggregatePlan
 
@@ -132,7 +130,6 @@ class AggregateCode(OperatorCode):
     def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """Convert each row to state separately, without aggregating."""
         raise AssertionError(f"{self.kind} does not convert single rows into state: it aggregates them")
 
     @abstractmethod
@@ -149,7 +146,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind of this operator in the runtime, which may stand for several kinds of operators of the program."""
+        """The kind of this operator in the runtime, which may represent several kinds of operators of the program."""
         return self.kind
 
     def name_of(self, operator: str) -> str:
@@ -214,7 +211,6 @@ class OperatorContext:
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
-        """Return the accumulator of an operator's metric. Raises `AccumulatorConflictError`."""
         scope = MetricScope(self.operator_id, self.link.name)
         return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
 

@@ -24,8 +24,6 @@ from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound:
-    """The code of one operator, its line in the program, and the user's name for it."""
-
     code: OperatorCode | KeyByCode
     call_site: CallSite | None
     name: str
@@ -57,7 +55,6 @@ class CodeRegistry:
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def assign(self, job_graph: JobGraph) -> None:
-        """Assign to this job the code that is now bound to its uids."""
         uids = uids_of(job_graph)
         registry = CodeRegistry()
         registry.master_hooks, registry.files = self.master_hooks, self.files
@@ -72,7 +69,6 @@ class CodeRegistry:
             return self._of_jobs.get(job_id, self)
 
     def call_site(self, uid: str) -> CallSite | None:
-        """The line that created the operator; None if unknown."""
         with self._lock:
             bound = self._bound.get(uid)
         return None if bound is None else bound.call_site
@@ -88,7 +84,6 @@ class CodeRegistry:
         return repr(name) if site is None else f"{name!r} ({site})"
 
     def user_line(self, uid: str) -> UserLine | None:
-        """The line that created the operator, for reports of failures; None if unknown."""
         site, name = self.call_site(uid), self.name(uid)
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
@@ -109,13 +104,11 @@ class CodeRegistry:
         return code
 
     def keys(self, ref: OperatorRef) -> KeyByCode:
-        """Return the keys of an edge. Raises `UnboundOperatorError`."""
         code = self.resolve(ref)
         assert isinstance(code, KeyByCode), f"{ref.uid!r} is not a key_by"
         return code
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:
-        """Release all code that none of these job graphs refers to."""
         uids_by_job = {job_graph.job_id: uids_of(job_graph) for job_graph in job_graphs}
         retained_uids = frozenset().union(*uids_by_job.values())
         with self._lock:
@@ -148,7 +141,6 @@ class CodeRegistry:
 
 
 def uids_of(job_graph: JobGraph) -> frozenset[str]:
-    """Return the uids of a job's code, including those of its keys."""
     return frozenset(ref.uid for ref in _refs(job_graph))
 
 

@@ -71,8 +71,6 @@ def coordinator_runner(
 
 
 class _Context(OperatorCoordinatorContext):
-    """The context of one coordinator. It collects the actions and the failure that the coordinator requests."""
-
     def __init__(self, uid: str, name: str, parallelism: int, woken: Callable[[], object]) -> None:
         self._uid = uid
         self._name = name
@@ -132,7 +130,6 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls. Raises `OperatorCoordinatorError` if a call has raised, or the coordinator was closed."""
         with self._lock:
             if self._is_closed:
                 raise OperatorCoordinatorError(f"the coordinator of operator {self._description} is closed")

@@ -39,7 +39,7 @@ class EmittedRows:
     numbers: Callable[[], Mapping[str, Any]]
 
     def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
-        """Return the rows of the main output, without columns of other outputs, and those of side outputs by tag."""
+        """Return the rows of the main output, without columns of other outputs, and the rows of side outputs by tag."""
         foreign = [*(each.column for each in side), *others]
         if not foreign:
             return self.rows, {}

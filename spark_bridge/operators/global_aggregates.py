@@ -31,7 +31,6 @@ class JobAggregates:
                     self._functions[name] = pickle.loads(pickled), operator
 
     def update(self, updates: Sequence[AggregateUpdate]) -> tuple[AggregateResult, ...]:
-        """Add values, and return the results of the changed aggregates."""
         return tuple(self._updated(name, updates) for name in dict.fromkeys(each.name for each in updates))
 
     def _updated(self, name: str, updates: Sequence[AggregateUpdate]) -> AggregateResult:

@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows. Each batch emits the aggregates of its keys over all rows so
-    far.
+    """Each batch emits the aggregates of its keys over all rows so far. The state of a key consists of its partial
+    aggregates.
 
-    The state of a key consists of its partial aggregates. With a column `weight`, results are weighted rows: the
-    replaced aggregates of a key have weight -1.
+    With a column `weight`, results are weighted rows: the replaced aggregates of a key have weight -1.
     """
 
     kind = OperatorKind.GROUP_AGGREGATE
@@ -59,7 +58,6 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The keys, since each batch emits the newest aggregates of its keys."""
         return tuple(columns_of(self.plan.state_schema.keys))
 
     @property
@@ -76,7 +74,7 @@ class GroupAggregateCode(AggregateCode):
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return rows of state from the exchange, all with the same constant time."""
+        """Return rows of state from the exchange, which all have the same constant time."""
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -93,7 +91,6 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """Return no times, since this state is not divided by event time."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:

@@ -39,8 +39,6 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing(Generic[Frame]):
-    """Expired rows of a side, and their possible matches on the other side."""
-
     side: Side
     readings: Sequence[Reading[Frame]]
     met: Sequence[Reading[Frame]]
@@ -61,8 +59,6 @@ class Joining(Protocol[Rows, Frame]):
 
 
 class JoinOperator(KeyedOperator[Rows, Frame]):
-    """The join of one attempt, with a named state for each side. A batch is joined with all earlier batches."""
-
     def __init__(
         self,
         operator_id: OperatorId,
@@ -92,7 +88,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True: two batches of both sides that are processed at the same time would miss each other's rows."""
+        """Two batches of both sides that are processed at the same time would miss each other's rows."""
         return True
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
@@ -102,7 +98,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Join a batch with the state of the other side, and add it to the state of its own side."""
         side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
         store, other = self._stores[side], side.other
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
@@ -125,7 +120,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         )
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Emit rows that can no longer match, and release state that is no longer needed."""
         time_ms = self._time_ms(watermark_ms, processing_time_ms)
         if time_ms == WATERMARK_MIN:
             return Output()
@@ -142,7 +136,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return Output(rows=self._joining.closed(closings) if closings else None, on_emitted=on_emitted)
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
-        """Return the time by which rows expire."""
         return watermark_ms
 
     def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:

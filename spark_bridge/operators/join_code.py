@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
-"""A function from all rows of both sides for one key and window to result rows."""
 
 _NO_TIME = Interval(lower_ms=0, upper_ms=0)
 
@@ -109,7 +108,7 @@ class JoinCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsCode(JoinCode):
-    """Emits `columns` of each pair of rows that match and meet the `condition`, if there is one."""
+    """Emits `columns` of each pair of rows that match and meet the optional `condition`."""
 
     called: ClassVar[str]
     """The name of the API method, for errors."""
@@ -332,7 +331,6 @@ def pairs(
 
 
 def check_keys(left: JoinedRows, right: JoinedRows) -> None:
-    """Raise `PrototypeError` if the keys of the two sides differ in number or type."""
     ours, theirs = (each.prototype.select(*each.keys).schema for each in (left, right))
     if len(ours) != len(theirs):
         raise PrototypeError(f"the left side has {len(ours)} keys and the right side {len(theirs)}")
@@ -369,8 +367,6 @@ _ROWS_SENT = 500_000
 
 
 class SideLayout(StateLayout):
-    """The state layout of a join side, which has the columns of the side's rows."""
-
     def __init__(self, side: JoinSide, retained_ms: int) -> None:
         super().__init__(side.rows)
         self._side = side
@@ -391,8 +387,6 @@ class SideLayout(StateLayout):
 
 
 class _SparkJoining:
-    """The methods of `Joining` that all joins have in common."""
-
     def __init__(self, context: OperatorContext, code: JoinCode) -> None:
         self.context = context
         self._code = code
@@ -443,8 +437,6 @@ class _SparkJoining:
 
 
 class SparkPairs(_SparkJoining):
-    """Emits results of pairs of matching rows."""
-
     meets_at_once = True
 
     def __init__(self, context: OperatorContext, code: PairsCode) -> None:
@@ -458,7 +450,6 @@ class SparkPairs(_SparkJoining):
             return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Return the unmatched rows by anti joins, with nulls in the columns of the other side."""
         with self.context.naming_failures():
             return (together([self._unmatched(closing) for closing in closings]),)
 
@@ -486,7 +477,7 @@ class SparkRegularPairs(SparkPairs):
         return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side, with a hash table of the smaller one.
+        """Join a batch with rows of the other side, with a hash table of the smaller side.
 
         If the other side is large, only segments whose key range overlaps the batch's are read. If these still have
         many rows, they are not shuffled: the hash table is broadcast.
@@ -519,7 +510,6 @@ class SparkGroups(_SparkJoining):
         self._groups = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Never called: rows are matched at the end of the window."""
         raise AssertionError("a batch is not a group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:

@@ -106,13 +106,12 @@ class JoinSide:
         return like.limit(0).select(*nulls, *starts)
 
     def with_arrival(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
-        """Return the rows with a column for their arrival time, if that is stored."""
         return rows.withColumn(TIME, F.lit(arrival_ms * MICROS_PER_MS)) if self.has_arrivals else rows
 
     def retained(self, rows: DataFrame) -> DataFrame:
         """Return the needed columns of the rows that can match.
 
-        With event time, these are the rows whose event time is not null, else those whose keys are not null.
+        With event time, these are the rows whose event time is not null, otherwise the rows whose keys are not null.
         """
         needed = [F.col(quoted(name)) for name in self.rows.needed]
         if self.event_time is None:
@@ -133,8 +132,6 @@ class JoinSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSideCode(LocalCode):
-    """Drops rows and columns that the join does not need before the exchange."""
-
     kind = OperatorKind.LOCAL_JOIN
 
     side: JoinSide

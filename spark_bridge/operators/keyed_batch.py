@@ -1,6 +1,6 @@
 """Operators whose state is one row per key: each batch is processed with the state of its keys, in any engine.
 
-The changes of a batch are a segment of state, in which newer rows of a key replace older ones.
+The changes of a batch are a segment of state, in which newer rows of a key replace older rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyedOutcome(Generic[Frame]):
 class KeyedResult(Generic[Rows, Frame]):
     """Rows to emit, rows of side outputs by tag, and the `outcome`: the state changes, known after rows were computed.
 
-    `rows` is None if there are no rows and everything is computed already. `sent` is the field of `Output`.
+    `rows` is None if there are no rows and the outcome is computed already. `sent` is the field of `Output`.
     """
 
     rows: Rows | None
@@ -46,8 +46,6 @@ class KeyedResult(Generic[Rows, Frame]):
 
 
 class KeyedBatches(Protocol[Rows, Frame]):
-    """Processes keyed rows with the state of their keys, in an engine."""
-
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int
     ) -> KeyedResult[Rows, Frame]:
@@ -55,8 +53,6 @@ class KeyedBatches(Protocol[Rows, Frame]):
 
 
 class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
-    """An operator of one attempt whose keyed state is updated by batches."""
-
     def __init__(
         self, operator_id: OperatorId, batches: KeyedBatches[Rows, Frame], backend: StateBackend[Frame]
     ) -> None:
@@ -71,7 +67,6 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Process a batch with the state of its keys, and emit the results."""
         result = self.compute(lambda readings, version: self._batches.processed(element, readings, version))
         outcome = cache(result.outcome)
 

@@ -16,7 +16,9 @@ from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 class DueTimers:
-    """The timers of a time domain that have fired: those up to `fired_ms` in segments up to version `fired_version`."""
+    """The timers of a time domain that have fired: timers up to `fired_ms` in segments up to version
+    `fired_version`.
+    """
 
     def __init__(self, domain: TimeDomain) -> None:
         self.domain = domain
@@ -55,8 +57,6 @@ class TimerFiring:
 
 
 class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
-    """A function with timers, in an engine."""
-
     @property
     def sees_watermarks(self) -> bool: ...
 
@@ -65,8 +65,6 @@ class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
 
 
 class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
-    """An operator of functions whose timers fire by watermark and by processing time."""
-
     def __init__(
         self, operator_id: OperatorId, function: KeyedFunction[Rows, Frame], backend: StateBackend[Frame]
     ) -> None:

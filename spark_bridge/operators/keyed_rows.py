@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRowsCode(OperatorCode):
-    """A function of keyed batches. `keys` are those of the preceding edge."""
+    """A function of keyed batches. `keys` are the keys of the preceding edge."""
 
     is_head = True
     is_computed = True
@@ -60,11 +60,9 @@ class KeyedRowsCode(OperatorCode):
     def state_fields(self) -> tuple[StructField, ...]: ...
 
     @abstractmethod
-    def function(self, watermark_ms: int) -> BatchFunction:
-        """Return the function that a worker applies to a batch after a watermark."""
+    def function(self, watermark_ms: int) -> BatchFunction: ...
 
     def clean_up(self, watermark_ms: int) -> CleanUp | None:
-        """Return the clean-up that removes state which is not needed after a watermark; None if all state is needed."""
         return None
 
     @property
@@ -93,8 +91,6 @@ class KeyedRowsCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTableCode(KeyedRowsCode):
-    """A user's function that receives all rows of a batch and the state of their keys."""
-
     kind = OperatorKind.KEYED_PROCESS
     does = "process_table"
     emits_with_batches = True
@@ -170,8 +166,6 @@ Keys = Sequence["Column | str"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProgram:
-    """A user's function of tables: the columns of its results and state, and the column and function of its timers."""
-
     function: TableFunction
     state: str | StructType
     output: str | StructType
@@ -242,7 +236,6 @@ def reduced_rows_code(
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> RowPerKeyCode:
-    """Return code that reduces each key's rows to one. Raises `PrototypeError` if the function cannot be pickled."""
     reducer(function)
     return _row_per_key_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 

@@ -29,7 +29,7 @@ class _AtBarrier(Generic[Frame]):
     """The state as it was at a barrier. Each element of `to_write` is written separately.
 
     `durable` maps state that is already in storage to the bounds of results that it no longer counts for. `live`
-    segments are held until everything is written.
+    segments are held until all state is written.
     """
 
     live: tuple[Segment[Frame], ...]
@@ -41,7 +41,9 @@ class _AtBarrier(Generic[Frame]):
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
-        """Return the live segments with their locations, where `places_of_parts` has those of `to_write` in order."""
+        """Return the live segments with their locations. `places_of_parts` are the locations of `to_write`, in
+        order.
+        """
         places = {
             reading.segment.batch_id: place
             for part, place in zip(self.to_write, places_of_parts, strict=True)
@@ -51,8 +53,6 @@ class _AtBarrier(Generic[Frame]):
 
 
 class KeyedStore(Generic[Frame]):
-    """The segments of one keyed state of an operator."""
-
     def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
         self.backend = backend
         self.segments = segments
@@ -64,7 +64,7 @@ class KeyedStore(Generic[Frame]):
         self._holds = 0
 
     def restore(self, parts: Sequence[StatePart]) -> None:
-        """Set the state of a checkpoint that `read_restored` will read."""
+        """Set the state of a checkpoint, which `read_restored` will read."""
         self._parts = parts
 
     @property
@@ -216,8 +216,6 @@ class KeyedStore(Generic[Frame]):
 
 
 class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
-    """An operator with keyed state, in stores by state name."""
-
     keeps_state: ClassVar[bool] = True
 
     def __init__(self, operator_id: OperatorId, stores: Mapping[str, KeyedStore[Frame]]) -> None:

@@ -1,7 +1,7 @@
 """Opens the operators of an attempt before its first batch, and closes them after its last, once each.
 
-The order is that of Flink's operator chains: from the last operator to the first, for opening and closing. Every
-operator whose opening began is closed, even if opening failed, to release the resources of a partial opening too.
+As in Flink's operator chains, the order is from the last operator to the first, for opening and closing. Every operator
+whose opening began is closed, even if opening failed, to release the resources of a partial opening too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 class OperatorLifecycle:
-    """Opens and closes the operators of one attempt. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class Element(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Generic[Rows]):
-    """The rows that an operator emits to its main output, and those for its side outputs by name.
+    """The rows that an operator emits to its main output, and the rows for its side outputs by name.
 
     A sink lists the names that it has `staged`, with `staged_rows` rows. With `updates_state`, `update_state` must be
     called in the order of the stages. `on_emitted` is called when all rows have been computed. From then on `late_rows`
@@ -118,7 +118,9 @@ class Operator(Generic[Rows]):
         return None
 
     def before_snapshot(self, options: CheckpointOptions) -> Output[Rows] | None:
-        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only the head is called."""
+        """Emit rows before the barrier of a checkpoint (Flink's prepareSnapshotPreBarrier). Only called at the head of
+        a chain.
+        """
         return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
@@ -149,8 +151,6 @@ class Operator(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSnapshot:
-    """The durable state of an operator, and the size of its newly written part in bytes."""
-
     state: OperatorSubtaskState
     incremental_bytes: int
 
@@ -160,8 +160,6 @@ def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
 
 
 class MapOperator(Operator[tuple[Any, ...]]):
-    """Maps each slice of a batch to another one."""
-
     def __init__(self, operator_id: OperatorId, function: Callable[[Any], Any]) -> None:
         super().__init__(operator_id)
         self._function = function
@@ -171,8 +169,6 @@ class MapOperator(Operator[tuple[Any, ...]]):
 
 
 class ListsAtBarriers:
-    """The recorded operator state of each checkpoint in progress."""
-
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
         self._lists: dict[int, Lists] = {}

@@ -67,14 +67,13 @@ class BatchResult:
 
 
 Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
-"""Outputs that several operators emit at the same time."""
 
 
 class OperatorChain(ABC, Generic[Rows]):
     """The base class of an engine, which implements the part of the `Engine` interface that calls operators."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, operators: Mapping[OperatorId, Operator[Rows]]) -> None:
-        """Create the chain from `operators` in chain order, the head first."""
+        """`operators` are in chain order, the head first."""
         self.descriptor = descriptor
         self.operators = operators
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
@@ -85,7 +84,6 @@ class OperatorChain(ABC, Generic[Rows]):
 
     @property
     def head(self) -> Operator[Rows]:
-        """The operator that reads the input gates, or the splits of a source."""
         return next(iter(self.operators.values()))
 
     @property
@@ -123,7 +121,6 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.restore(states.get(operator.operator_id, ()))
 
     def opened(self, recover: tuple[ChannelStateRead, ...], name: str = "") -> ChainOpened:
-        """Return the reply for a chain whose operators are all open."""
         return ChainOpened(
             is_ordered=any(operator.is_ordered for operator in self.operators.values()),
             has_state=self.has_state,
@@ -183,7 +180,6 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
     def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
-        """Pass events of the coordinator to the head, and emit the results."""
         head = self.head
         assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
         head.record_aggregates(command.aggregates)
@@ -191,7 +187,6 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted([(head, output)], command.stage))
 
     def result(self, stage: int, result: BatchResult, **fields: Any) -> StageResult:
-        """Return the reply with the results of a stage; `fields` are the other fields of the reply."""
         return StageResult(
             stage=stage,
             outputs=result.outputs,
@@ -283,7 +278,6 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.discard_snapshot(command.checkpoint_id)
 
     def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
-        """Commit in all operators, and return the published files."""
         checkpoint_id = command.checkpoint_id
         files = tuple(file for each in self.operators.values() for file in each.commit_checkpoint(checkpoint_id))
         return CheckpointCommitted(checkpoint_id=checkpoint_id, files=files)

@@ -113,7 +113,6 @@ class FunctionState(Generic[R]):
             self.update(row.asDict())
 
     def update(self, numbers: Mapping[str, Any]) -> None:
-        """Set the state that a worker has returned."""
         self._state = SubtaskState(lists=pickle.loads(numbers[OPERATOR_STATE]), is_restored=True)
 
 
@@ -135,7 +134,6 @@ class FunctionSends:
         return pickle.dumps(self._accumulator)
 
     def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Record results of global aggregates, for subsequent calls."""
         if results:
             # Replaced, not changed: running calls keep the old mapping.
             self._results = {**self._results, **{each.name: each.result for each in results}}
@@ -163,7 +161,6 @@ class FunctionSends:
 
 
 FunctionTask = ProcessRows | ProcessWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
-"""A call of a function in a worker."""
 
 
 class ProcessOperator(Operator[Slices]):
@@ -314,7 +311,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
     @property
     def is_ordered(self) -> bool:
-        """True: each batch starts with the state that the previous batch returned."""
+        """Each batch starts with the state that the previous batch returned."""
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -341,7 +338,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedProcessCode(ProcessCode):
-    """A function with keyed state and timers. `keys` are those of the preceding edge.
+    """A function with keyed state and timers. `keys` are the keys of the preceding edge.
 
     `expiring_states` are the pickled descriptors of states with time-to-live, or None. `applied`, if set, is a function
     of DataFrames that is applied to the rows emitted for a batch.
@@ -372,13 +369,10 @@ class KeyedProcessCode(ProcessCode):
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """Return the emitted rows, or the result of `applied` for these rows."""
         return emitted if self.applied is None else applied(self.applied, emitted)
 
 
 class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
-    """A function with keys, which may have a coordinator."""
-
     def __init__(self, context: OperatorContext, function: SparkKeyedFunction) -> None:
         super().__init__(context.operator_id, function, function.backend)
         self._spark_function = function
@@ -393,8 +387,6 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
 
 
 class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
-    """A function with keys that has operator state of its subtask in addition to keyed state."""
-
     def __init__(
         self, context: OperatorContext, function: SparkKeyedFunction, state: FunctionState[KeyedFunctionRunner]
     ) -> None:
@@ -428,7 +420,6 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """Create the function; `state` is the operator state of the subtask, if the function has any."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)

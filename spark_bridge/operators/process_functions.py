@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionInputs:
-    """The inputs of a function, its broadcast states, and the resources of its job."""
-
     session: SparkSession
     inputs: Inputs
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
@@ -64,7 +62,6 @@ def one_input(prototype: DataFrame, event_time: EventTime | None, resources: Job
 
 
 def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
-    """Return the keys of a stream. Raises `PrototypeError` if they do not fit it."""
     return Keys(columns=tuple(keys), schema=key_schema(prototype, keys))
 
 

@@ -56,7 +56,6 @@ class SessionWindowCode(AggregateCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of a key's sessions, each of which is a list."""
         lists = (StructField(f"{OPEN}{each.name}", ArrayType(each.dataType)) for each in self._session_fields)
         return (*lists, StructField(NEXT_EVENT_TIMER, LongType()))
 

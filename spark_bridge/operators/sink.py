@@ -18,7 +18,7 @@ from flykka.spark_bridge.state.savepoint import HandleFiles, into_savepoint
 class SinkOperator(Operator[Rows]):
     """Stages rows with `stage`. `attempt` is part of the names of files copied into savepoints.
 
-    Before anything is published, `check_owner` raises if another process runs the job now.
+    Before rows are published, `check_owner` raises if another process runs the job now.
     """
 
     def __init__(

@@ -31,8 +31,6 @@ NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
 
 
 class SourceOperator(Operator[Slices]):
-    """The head of a source's chain, which reads splits instead of another operator's rows."""
-
     def __init__(self, context: OperatorContext, code: SourceCode) -> None:
         super().__init__(context.operator_id)
         self._context = context
@@ -60,7 +58,6 @@ class SourceOperator(Operator[Slices]):
         return self._code.source.reads_columns
 
     def record_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
-        """Record splits that were read, for the checkpoint of the next barrier."""
         if not self.commits:
             return ()
         self._read |= {split.split_id: split for split in splits}
@@ -122,7 +119,7 @@ class SourceCode(OperatorCode):
     """Reads splits. `watermark_delay_ms` bounds the out-of-orderness of event time; None disables watermarks.
 
     `watches_order` is set if rows must arrive in order. If only some rows mark watermarks, `punctuation` is true for
-    these.
+    these rows.
     """
 
     kind = OperatorKind.SOURCE

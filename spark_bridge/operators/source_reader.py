@@ -43,8 +43,8 @@ sources that have once fallen behind would continue to read by themselves, and d
 class SourceNumbers:
     """The number of rows, and the latest event time in ms; None if unknown, or if no row has an event time.
 
-    The earliest event time is known only if the order of the rows is watched. If rows mark watermarks, event times are
-    those of these rows only.
+    The earliest event time is known only if the order of the rows is watched. If rows mark watermarks, only the event
+    times of these rows count.
     """
 
     rows: int | None
@@ -116,7 +116,7 @@ class SourceRows:
 class SourceReader:
     """Reads the splits of one source, for all of its subtasks and attempts.
 
-    With `in_slices`, downstream operators work row by row. The other fields are those of the source's code.
+    With `in_slices`, downstream operators work row by row. The other fields are the fields of the source's code.
     """
 
     uid: str
@@ -160,7 +160,7 @@ class SourceReader:
         numbers = [self.source.numbers_of(split) for split in splits]
         rows = [each.rows for each in numbers if each.rows is not None]
         times = [each.event_time_max for each in numbers if each.event_time_max is not None]
-        # A source knows the event times of all rows, not those of the rows that mark watermarks.
+        # A source knows the event times of all rows, but not which rows mark watermarks.
         knows_latest = times and len(times) == len(numbers) and self.punctuation is None
         return SourceNumbers(
             rows=sum(rows) if len(rows) == len(numbers) else None,
@@ -199,7 +199,7 @@ class SourceReaders:
 
     def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
         reader = self._readers.get(vertex_id)
-        # Two threads may create equal readers; only the first one is used.
+        # Two threads may create equal readers. Only the first reader is used.
         return reader or self._readers.setdefault(vertex_id, make(self._session))
 
 

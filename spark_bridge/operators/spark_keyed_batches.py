@@ -109,12 +109,10 @@ WorkerFunction = TypeVar("WorkerFunction")
 
 
 class SparkKeyedBatches(Generic[WorkerFunction]):
-    """Implements `KeyedBatches` with Python workers."""
-
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
     ) -> None:
-        """Create the batches; `function` creates the function that a worker applies to a batch."""
+        """`function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
@@ -168,17 +166,14 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
-        """The class of the work that a worker does for a batch."""
         return ProcessKeyedBatch
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return rows with their keys and positions."""
         return self._code.keyed(rows).withColumn(POSITION, self._groups.position())
 
     def _fired(
         self, firing: TimerFiring, function: WorkerFunction, readings: Readings, version: int
     ) -> KeyedResult[Slices, StateRows]:
-        """Process the keys that may have due timers, in a worker."""
         due = partial(
             ProcessDueKeys,
             timer=_TIMERS[firing.domain],

@@ -39,8 +39,6 @@ _LONG_MAX = 2**63 - 1
 
 
 class WindowLayout(StateLayout):
-    """The state layout of windows: rows by pane."""
-
     def __init__(self, code: WindowCode) -> None:
         super().__init__(code.plan)
         self._windows = code.windows
@@ -49,7 +47,6 @@ class WindowLayout(StateLayout):
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """Return the state of panes that start at `from_ms` or later and before `until_ms`. A None bound is open."""
         if from_ms is not None:
             state = state.where(F.col(TIME) >= instant(from_ms, F.col(TIME)))
         if until_ms is not None:
@@ -62,8 +59,6 @@ class WindowLayout(StateLayout):
 
 
 class SparkPanes:
-    """Implements `Panes` for one attempt."""
-
     def __init__(self, code: WindowCode, backend: SparkStateBackend) -> None:
         self._code = code
         self._backend = backend
@@ -86,7 +81,6 @@ class SparkPanes:
         return Arrived(segment=segment, late_rows=int(numbers_of(observation).get("late") or 0))
 
     def _of_rows(self, rows: DataFrame, closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Aggregate rows that were not aggregated before the exchange into state."""
         code = self._code
         rows = in_windows(code.windows, rows, code.event_time)
         if closed_to_ms is None:
@@ -115,8 +109,6 @@ class SparkPanes:
 
 
 class AppliedPanes(SparkPanes):
-    """Panes whose rows are passed to a user's function, window by window."""
-
     def __init__(self, code: WindowCode, backend: SparkStateBackend, context: OperatorContext) -> None:
         super().__init__(code, backend)
         self._context = context
@@ -136,7 +128,7 @@ def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
-    """Convert state by pane to state by window: each row is copied to those of its windows that start after `after_ms`,
+    """Convert state by pane to state by window: each row is copied to all of its windows that start after `after_ms`,
     up to `to_ms`.
 
     Every pane must be in at least one of these windows.
@@ -243,8 +235,8 @@ class WindowCode(AggregateCode):
     def fired(self, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
         """Return the results of the windows in `state`, with their bounds as timestamps.
 
-        With `are_all_news`, every window fires for every key. Otherwise only those fire that have a row of state with
-        `NEWS`.
+        With `are_all_news`, every window fires for every key. Otherwise a window only fires for keys that have a row of
+        state with `NEWS`.
         """
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
         bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}

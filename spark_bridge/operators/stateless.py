@@ -55,7 +55,7 @@ class TransformOperator(Operator[Slices]):
 
     @property
     def is_ordered(self) -> bool:
-        """True for a rich function, which may keep attributes from batch to batch."""
+        """A rich function may keep attributes from batch to batch."""
         return isinstance(self.function, RichFunction)
 
     def open(self) -> None:
@@ -64,7 +64,6 @@ class TransformOperator(Operator[Slices]):
                 self.function.open(self._runtime_context())
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """Apply the function to the rows. Raises `OperatorFailedError`."""
         with self.context.naming_failures():
             output = Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
             self._metrics.read_gauges()
@@ -176,7 +175,7 @@ class TransformCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The operator state. A function without operator state may be replaced by another one."""
+        """The operator state. A function without operator state may be replaced by another function."""
         return f"transform({operator_state_text(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -185,8 +184,6 @@ class TransformCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAggregateCode(LocalCode):
-    """The part of aggregates that runs before the exchange and aggregates rows into state."""
-
     kind = OperatorKind.STATELESS
     is_computed = True
     aggregates_slices = True

@@ -52,7 +52,9 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart, as versions for their time may be removed."""
+    """The join of one attempt. Late rows stay late after a restart, because versions for their time may have been
+    removed.
+    """
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)
@@ -115,7 +117,7 @@ class TemporalInputCode(TagInputCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinCode(KeyedRowsCode):
-    """Emits `columns` of each left row and its version, if the two meet the `condition`, if there is one.
+    """Emits `columns` of each left row and its version, if the two meet the optional `condition`.
 
     With `side_outputs_late_data`, late rows go to a side output, and state has all columns of the left side.
     """
@@ -185,8 +187,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoin:
-    """A temporal join in a program, of two sides with event times."""
-
     left: JoinedRows
     right: JoinedRows
     columns: tuple[Column | str, ...]
@@ -241,7 +241,9 @@ class TemporalJoin:
         return transformed(no_rows, code.results), code, (inputs[0], inputs[1])
 
     def _needed(self) -> tuple[tuple[str, ...], ...]:
-        """Return the columns of each side in state: those that a join of two tables reads, and the time columns."""
+        """Return the columns of each side in state: the columns that a join of two tables reads, and the time
+        columns.
+        """
         joined = transformed(self.left.prototype, self._of_tables)
         read = columns_read_of_sides(joined)
         if read is None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampsAndWatermarksCode(OperatorCode):
-    """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
+    """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` have the same meaning as in
+    `SourceCode`.
 
     Without `event_time` it creates no watermarks.
     """
@@ -50,8 +51,6 @@ class TimestampsAndWatermarksCode(OperatorCode):
 
 
 class TimestampsAndWatermarksOperator(Operator[Slices]):
-    """Forwards rows, and reports their event times."""
-
     def __init__(self, context: OperatorContext, code: TimestampsAndWatermarksCode) -> None:
         super().__init__(context.operator_id)
         self._code = code

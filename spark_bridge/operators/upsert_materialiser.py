@@ -1,8 +1,8 @@
 """UpsertMaterialiser: changing rows become at most one upsert or delete per key of a sink and checkpoint.
 
 Batches only change the weights of rows in the index. Before a barrier, and at the end of the input, the rows of the
-keys that have changed are looked up, and one of each is published. Follows Flink's SinkUpsertMaterializer and the rules
-of FLIP-558, with barriers in place of watermarks.
+keys that have changed are looked up, and one row of each key is published. Follows Flink's SinkUpsertMaterializer and
+the rules of FLIP-558, with barriers in place of watermarks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertMaterialiserCode(IndexCode):
-    """Emits the rows that `rules` choose, for a `table`. The state fits any rule."""
+    """Emits the rows that `rules` choose, for a `table`. The state does not depend on the rule."""
 
     table: str
     rules: UpsertRules
@@ -110,15 +110,13 @@ class UpsertMaterialiser(KeyedBatchOperator[Slices, StateRows]):
 
 
 class _SparkUpserts(SparkIndex[UpsertRules]):
-    """Implements `KeyedBatches`, and publishes rows with a Spark job."""
-
     emits_with_batches = False
     report_columns = (StructField(CONFLICT, StringType()),)
 
     def __init__(self, context: OperatorContext, code: UpsertMaterialiserCode) -> None:
         super().__init__(context, code, len(code.keys), code.rules)
         self.changed_since: int | None = None
-        """The version of the first batch since the rows were published; None without one."""
+        """The version of the first batch since the rows were published; None if there was no such batch."""
         self._table = code.table
         self._rules = code.rules
 
@@ -134,9 +132,9 @@ class _SparkUpserts(SparkIndex[UpsertRules]):
     def published(
         self, readings: Readings, version: int, since: int, *, judges: bool
     ) -> KeyedResult[Slices, StateRows]:
-        """Publish the rows of the keys that were changed by this version and later ones.
+        """Publish the rows of the keys that were changed by version `since` or later.
 
-        Keys with two rows that it does not judge are judged the next time.
+        Without `judges`, keys with two rows are judged at the next publication.
         """
         touched: Sequence[Any] = [each for each in readings if each.segment.version >= since]
         work = partial(PublishRows, touched=self.backend.read(touched).names, since=since, judges=judges)
@@ -145,7 +143,6 @@ class _SparkUpserts(SparkIndex[UpsertRules]):
         return self._worked(self._context.scope.session.range(1), work, self._rules, readings, version)
 
     def on_report(self, numbers: Mapping[str, Any]) -> None:
-        """Raise `ConflictingRowsError` for two rows of a key."""
         if numbers[CONFLICT]:
             raise ConflictingRowsError(
                 f"two rows for the table {self._table} have {numbers[CONFLICT]}. With ON CONFLICT DO DEDUPLICATE at the"

@@ -17,7 +17,6 @@ from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 LATE_DATA = "late-data"
-"""The name of the side output of late rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +35,20 @@ class Arrived(Generic[Rows, Frame]):
 
 
 class Panes(Protocol[Rows, Frame]):
-    """Assigns rows to windows and computes results, in an engine."""
-
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is)."""
+        """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is
+        closed).
+        """
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
         """Return the results of the windows that start at `to_ms` or before, for keys with rows not emitted yet."""
 
 
 class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
-    """The windows of one attempt. Its only state has no name.
+    """The windows of one attempt. Their only state has no name.
 
-    A window fires again for late rows within the allowed lateness. With `fires_late_rows_at_once`, which requires
-    ordered batches, it fires at once, else the next time that windows fire.
+    A window fires again for late rows within the allowed lateness: at once with `fires_late_rows_at_once`, which
+    requires ordered batches, else the next time that windows fire.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Convert the rows of a batch to window state, except those that are late at the current watermark."""
         closed_to = self._segments.closed_at(element.watermark_ms)
         arrived = self._panes.arrived(element, closed_to)
         segment = arrived.segment
@@ -106,7 +104,6 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         self._store.add(self._arrived.pop(stage))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the windows that the watermark has passed, and windows with new late rows."""
         if watermark_ms == WATERMARK_MIN and not self._segments.allowed_lateness_ms:
             return Output()
         return self._fired(watermark_ms)

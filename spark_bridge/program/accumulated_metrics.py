@@ -18,7 +18,6 @@ from flykka.spark_bridge.functions.metric_group import (
 from flykka.spark_bridge.program.accumulators import Accumulator
 
 Accumulators = Callable[[str, MetricKind], Accumulator[Any]]
-"""A function from a metric's name and kind to its accumulator."""
 
 
 class AccumulatedMetricGroup(MetricGroup):
@@ -30,7 +29,7 @@ class AccumulatedMetricGroup(MetricGroup):
         return AccumulatedMetricGroup(self._accumulators, f"{self._prefix}{name}.", self._metrics)
 
     def read_gauges(self) -> None:
-        """Read the current values of gauges. Only called in the driver."""
+        """Sample all gauges. Only called in the driver."""
         for name, metric in self._metrics.items():
             if isinstance(metric, Gauge):
                 self._accumulators(name, MetricKind.GAUGE).add_sample(metric.sample(name))

@@ -86,7 +86,7 @@ class LongCounter(_IntAccumulator):
 
 
 class MeterCount(_IntAccumulator):
-    """The count of a meter's events, from which the receiver computes a rate."""
+    """The count of a meter's events, from which a rate is computed later."""
 
     type = AccumulatorType.METER
 
@@ -132,7 +132,7 @@ class Histogram(Accumulator[int]):
 
 
 class GaugeValue(Accumulator[float]):
-    """The last value that was added, and for several subtasks the sum of their last values."""
+    """The last value that was added; over several subtasks, the sum of their last values."""
 
     type = AccumulatorType.GAUGE
 
@@ -148,7 +148,7 @@ class GaugeValue(Accumulator[float]):
 
 
 class LastParam:
-    """Keeps the last value for Spark, as an `AccumulatorParam`."""
+    """Implements Spark's `AccumulatorParam`: the last value wins."""
 
     def zero(self, value: float | None) -> None: ...
 
@@ -157,7 +157,7 @@ class LastParam:
 
 
 class CountsParam:
-    """Adds counts for Spark, as an `AccumulatorParam`, so that rich functions need not import PySpark."""
+    """Implements Spark's `AccumulatorParam`, without a base class so that rich functions need not import PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
         return Counter()
@@ -173,11 +173,10 @@ ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
     MetricKind.HISTOGRAM: Histogram,
     MetricKind.GAUGE: GaugeValue,
 }
-"""The accumulator class of each kind of metric."""
 
 
 class MetricScope(NamedTuple):
-    """The operator of a metric; `name` is the user's name for the operator."""
+    """`name` is the user's name for the operator."""
 
     operator_id: OperatorId
     name: str

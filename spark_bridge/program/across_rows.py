@@ -1,7 +1,7 @@
 """Finds operations across several rows in the plan that Spark has analyzed.
 
 Rows arrive in batches with arbitrary boundaries. So an aggregate, a sort or a `dropDuplicates` that is computed batch
-by batch is correct for one batch only. Operations on other rows, such as those of a static DataFrame before it is
+by batch is correct for one batch only. Operations on other rows, such as rows of a static DataFrame before it is
 joined, are the same for every batch, so only the nodes between the stream's rows and the result count. Actions such as
 `rows.count()`, and Python code that receives a part of a batch, are not in the plan.
 """
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A type of operation: what it does, in Spark's terms, and its replacement in a streaming program."""
-
     does: str
     instead: str
 
@@ -86,8 +84,6 @@ def across_rows(stream: DataFrame, result: DataFrame) -> tuple[AcrossRows, ...]:
 
 
 class _Walk:
-    """Walks from a result down to the stream's rows, and collects the operations in between."""
-
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._common_tables: set[int] = set()
@@ -114,7 +110,6 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """Return the operation across rows that a node performs, if any. `inputs` flags inputs that read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

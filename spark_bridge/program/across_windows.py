@@ -1,8 +1,9 @@
 """Finds operations across the rows of several windows in the plan that a window function has built.
 
 How many windows fire together depends on the arrival of rows, and a subtask of a keyed stream only has the rows of its
-keys. So operations on several rows must be grouped by the window and by the keys. A grouping only counts if it is the
-column itself, possibly renamed: an expression of `window_start` may have the same value for several windows.
+keys. So operations on several rows must be grouped by the window and by the keys. A grouping only counts if its
+expression is the column itself, possibly renamed: an expression of `window_start` may have the same value for several
+windows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ _OF_WINDOWS = "of all windows that fire together, which depends on the order in 
 _CUTS = frozenset({"GlobalLimit", "Offset", "Tail"})
 
 Columns = Mapping[int, str]
-"""Input columns by the expression id of their attributes."""
 
 
 def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
@@ -37,8 +37,8 @@ def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
 
 
 def across_windows(source: DataFrame, result: DataFrame, keys: Iterable[str]) -> str | None:
-    """Describe the first operation of a result that combines rows of several windows or keys of the input; None if no
-    operation does.
+    """Describe the first operation of a result that combines rows of several windows or keys of the input; None without
+    such an operation.
 
     The input must be a leaf of the plan.
     """
@@ -48,8 +48,6 @@ def across_windows(source: DataFrame, result: DataFrame, keys: Iterable[str]) ->
 
 
 class _Walk:
-    """Walks from a result down to the input rows and, on the way up, records the first operation across windows."""
-
     def __init__(self, source: Any, keys: tuple[str, ...]) -> None:
         self._source = source
         self._keys = keys
@@ -94,7 +92,7 @@ class _Walk:
 
 
 def _column(expression: Any) -> int:
-    """Return the id of the column that an expression is, possibly with an alias; -1 if it is not a column."""
+    """Return the id of the column to which an expression refers, possibly with an alias; -1 for other expressions."""
     while _kind(expression) == "Alias":
         expression = expression.child()
     return _id(expression) if _kind(expression) == "AttributeReference" else -1

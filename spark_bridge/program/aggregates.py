@@ -33,23 +33,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 TIME = "__window"
-"""The column with the start of the event-time interval to which a row of state belongs, in microseconds since the
-epoch.
+"""The column with the start of the event-time interval of a row of state, in microseconds since the epoch.
 
 The name is used in the files of checkpoints, and dates from when only windows had state.
 """
 
 NEWS = "__news"
-"""The column that is true for a row that is in no result yet, for state in which only some rows are new."""
+"""The column that is true for rows that are in no result yet, for state in which only some rows are new."""
 
 _ROWS_COLUMN = ("rows", "bigint")
-"""The number of input rows in a row of state, as readers of a checkpoint see it: the column's name and type."""
+"""The name and type of the column with the number of input rows, as readers of a checkpoint see it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialAggregates:
-    """State that consists of partial aggregates."""
-
     key_columns: tuple[Column | str, ...]
     key_names: tuple[str, ...]
     key_types: tuple[DataType, ...]
@@ -94,12 +91,10 @@ class PartialAggregates:
         return rows.select(time.alias(TIME), *self._computed_keys, *also, *(part.of_row for part in self.parts), one)
 
     def merge(self, state: DataFrame, time: Column | str = TIME, *also: Column) -> DataFrame:
-        """Merge the parts of each time and key, and compute the columns `also` from these."""
         count = F.sum(ROWS).alias(ROWS)
         return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count, *also)
 
     def evaluated(self, merged: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the results of merged parts: the columns `of_time`, the keys, and the aggregates."""
         return merged.select(*_named(of_time), *self._named_keys, *self.results)
 
     @property
@@ -126,8 +121,6 @@ class PartialAggregates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowState:
-    """State that consists of rows, reduced to the needed columns."""
-
     key_columns: tuple[Column | str, ...]
     needed: tuple[str, ...]
     structure: str
@@ -136,7 +129,6 @@ class RowState:
 
     @property
     def keys(self) -> tuple[Column, ...]:
-        """The user's key expressions, whose columns are in state."""
         return tuple(_column(key) for key in self.key_columns)
 
     @property
@@ -155,12 +147,9 @@ class RowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStateAggregates(RowState):
-    """Aggregates over the rows in state."""
-
     aggregates: tuple[Column, ...]
 
     def compute_results(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Aggregate the rows with Spark. Return the columns `of_time`, the keys, and the aggregates."""
         results = state.groupBy(TIME, *self.keys).agg(*self.aggregates)
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
 
@@ -176,7 +165,6 @@ class RowStateFunction(RowState):
     function: Callable[[DataFrame], DataFrame]
 
     def function_input(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the rows for the function: the columns `of_time`, followed by the other columns of the rows."""
         own = (F.col(quoted(name)) for name in self.needed if name not in of_time)
         return state.select(*_named(of_time), *own)
 
@@ -189,16 +177,14 @@ class RowStateFunction(RowState):
 
 
 StatePlan = PartialAggregates | RowState
-"""The state of one operator, and how it is stored and merged."""
 
 AggregatePlan = PartialAggregates | RowStateAggregates | RowStateFunction
-"""The aggregates of one operator, and how their state is built, merged and evaluated."""
 
 
 def whole_row_state(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> RowStateFunction:
-    """Plan the state of rows like `prototype`, with keys `keys`, for a function of all their columns."""
+    """Plan the state of all columns of rows like `prototype`, for a function that reads them."""
     state = row_state(prototype, keys, prototype.columns)
     return RowStateFunction(
         key_columns=state.key_columns,
@@ -211,7 +197,7 @@ def whole_row_state(
 
 
 def row_state(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequence[str]) -> RowState:
-    """Plan the state of the `needed` columns of rows like `prototype`, with keys `keys`."""
+    """Plan the state of the `needed` columns of rows like `prototype`."""
     keyed = prototype.select(*keys).schema
     return RowState(
         key_columns=tuple(keys),
@@ -223,8 +209,8 @@ def row_state(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequen
 
 
 def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
-    """Plan the state of rows like `prototype`, with keys `keys`, for these aggregates. Raises `AnalysisException` if a
-    key or an aggregate does not fit the columns.
+    """Plan the state for these aggregates of rows like `prototype`. Raises `AnalysisException` if a key or an aggregate
+    does not fit the columns.
     """
     aggregation = Aggregation.analyze(prototype, keys, aggregates)
     key_fields = zip(aggregation.key_names, aggregation.key_types, strict=True)

@@ -21,7 +21,6 @@ class CallSite:
 
     @property
     def source(self) -> str:
-        """The text of the line; empty if the file can no longer be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -29,7 +28,6 @@ class CallSite:
 
 
 def call_site() -> CallSite:
-    """Return the line of the nearest caller outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         frame = frame.f_back

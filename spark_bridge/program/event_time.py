@@ -39,7 +39,7 @@ def times_of_watermarks(
     watches_order: bool,
     where: Column | None = None,
 ) -> Mapping[str, Column]:
-    """Return the aggregates over rows that watermarks need: the `latest` event time and, with `watches_order`, the
+    """Return the aggregates from which watermarks are computed: the `latest` event time and, with `watches_order`, the
     `earliest`.
 
     Only rows for which `punctuation` and `where` are true are aggregated.

@@ -57,14 +57,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decomposition:
-    """Parts, and the results as expressions over keys and parts."""
-
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
 
 
 def columns_read(rows: DataFrame) -> tuple[str, ...]:
-    """Return the distinct columns that the topmost selection of rows reads."""
     return _names(elements(rows._jdf.queryExecution().analyzed().references().toSeq()))
 
 
@@ -98,8 +95,6 @@ class _NotDecomposableError(Exception):
 
 
 class ExpressionBuilder:
-    """Rebuilds expressions and converts them to Columns."""
-
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
 
@@ -117,7 +112,6 @@ class ExpressionBuilder:
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
-        """Return an unresolved column with this name, optionally qualified with the alias of its rows."""
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
@@ -127,7 +121,6 @@ class ExpressionBuilder:
         return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
 
     def mean(self, average: Any, total: str, count: str) -> Column:
-        """Return the average whose sum and count are in the columns `total` and `count`."""
         buffers = elements(average.aggBufferAttributes())
         names = {int(buffer.exprId().id()): name for buffer, name in zip(buffers, (total, count), strict=True)}
 
@@ -140,8 +133,6 @@ class ExpressionBuilder:
 
 
 class Aggregation:
-    """Spark's plan for a grouping with its aggregates."""
-
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
         self._builder = ExpressionBuilder(prototype.sparkSession)
         expressions = list(elements(plan.aggregateExpressions()))
@@ -171,7 +162,7 @@ class Aggregation:
     def decompose(self, key_name: Callable[[int], str], row_count: str) -> Decomposition | None:
         """Split the aggregates into parts and results; None if they must be computed from all rows at once.
 
-        Results refer to keys as `key_name(place)`, and to the row count as `row_count`.
+        Results refer to the key at index i as `key_name(i)`, and to the row count as `row_count`.
         """
         self._row_count = row_count
         # A result expression may contain a key column next to aggregates.
@@ -205,7 +196,7 @@ class Aggregation:
         return self._builder.column(self._builder.rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
-        """Return the value of an aggregate function as an expression over its parts, which are added."""
+        """Return an aggregate function as an expression over its parts, and add these parts."""
         if aggregate.isDistinct() or aggregate.filter().isDefined():
             raise _NotDecomposableError
         function = aggregate.aggregateFunction()
@@ -238,7 +229,6 @@ class Aggregation:
         return self._builder.mean(average, total, count)
 
     def _own_part(self, function: Any, merge: PartFunction, *, wraps: bool = False) -> Column:
-        """Add an aggregate as a single part, and return its value."""
         of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
         arguments = ", ".join(str(child.sql()) for child in children)
@@ -288,7 +278,6 @@ def _can_be_parted(function: Any, mode: str) -> bool:
 
 
 def _counted(values: Sequence[Column]) -> Column:
-    """Return the count for one row: 1 if no value is null, else 0."""
     return F.when(reduce(and_, (value.isNotNull() for value in values)), 1).otherwise(0)
 
 
@@ -300,7 +289,6 @@ def _summand(sum_type: DoubleType | DecimalType) -> DataType:
 
 
 def _counts_rows(count: Any) -> bool:
-    """Return True if a count counts all rows, because its arguments are constants that are not null."""
     return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 

@@ -88,7 +88,6 @@ def only_key() -> Column:
 
 
 def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
-    """Map each row with a Python function. Raises `PrototypeError` if `output` does not define columns."""
     schema = emitted_columns(output)
     return for_python(rows).mapInArrow(MapRows(function=function, emitted=arrow_schema(schema)), schema)
 
@@ -96,7 +95,6 @@ def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType
 def flat_map_rows(
     rows: DataFrame, function: Callable[[Row], Iterable[Row] | None], output: StructType | str
 ) -> DataFrame:
-    """Map each row to any number of rows with a Python function. Raises `PrototypeError` for invalid `output`."""
     schema = emitted_columns(output)
     return for_python(rows).mapInArrow(FlatMapRows(function=function, emitted=arrow_schema(schema)), schema)
 

@@ -36,7 +36,6 @@ def _reason(function: object, refused: Exception) -> str:
 
 
 def _held(function: object) -> Iterator[tuple[str, object]]:
-    """Yield the attributes of an object and the free variables of a function or of an object's methods."""
     for name, value in getattr(function, "__dict__", {}).items():
         yield f"its attribute {name!r}", value
     for called in (function, *vars(type(function)).values()):

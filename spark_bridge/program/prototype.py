@@ -1,7 +1,7 @@
 """Prototypes: empty DataFrames with the schema of a stream, used to check a user's code when the program is built.
 
 Spark analyses a plan as it is built, so a missing column, a wrong type or a function that does not return a DataFrame
-is found without running anything.
+is found without running a Spark job.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PrototypeError(ValueError):
 def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Apply `function` to the prototype.
 
-    Exceptions of the function itself are passed on unchanged, because their traceback points to the user's line.
+    The function's own exceptions are raised unchanged, because their traceback contains the user's line.
 
     Raises:
         PrototypeError: Spark rejects a column, or the result is not a DataFrame.
@@ -69,7 +69,7 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit, or cannot be looked up."""
+    """Return the columns of keys. Raises `PrototypeError` if a key does not fit, or if Spark cannot hash its type."""
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
     if keys:
@@ -123,12 +123,11 @@ def fitted(
 ) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
     """Return the function that `make` builds for rows like the prototype, and the prototype of its results.
 
-    A rich function is opened for this with `uid`, `name` and `resources`. With `per_batch`, results may depend on other
-    rows of the batch.
+    A rich function is opened for this with `uid`, `name` and `resources`. With `per_batch`, a result may depend on
+    several rows of its batch.
 
     Raises:
-        PrototypeError: for the same reasons as in `transformed`; or `make` rejects the rows, or a result depends on
-            several rows.
+        PrototypeError: like `transformed`; or if `make` rejects the rows, or a result depends on several rows.
     """
     try:
         function = make(prototype)
@@ -146,7 +145,7 @@ def fitted(
 def _result_columns(
     function: RichFunction, prototype: DataFrame, *, uid: str, name: str, resources: JobResources
 ) -> DataFrame:
-    """Return the columns that a rich function declares, or the columns that a copy returns for the prototype."""
+    """Return the columns that a rich function declares, or else the columns that a copy returns for the prototype."""
     if function.schema is not None:
         try:
             return prototype.sparkSession.createDataFrame([], function.schema)
@@ -169,8 +168,9 @@ def _result_columns(
 
 
 def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:
-    """Return the prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates. Raises
-    `PrototypeError` if a key or an aggregate does not fit or is no aggregate, or two columns have the same name.
+    """Return the prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates.
+
+    Raises `PrototypeError` if a key or an aggregate does not fit or is no aggregate, or two columns have the same name.
     """
     bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in (WINDOW_START, WINDOW_END))
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
@@ -179,7 +179,9 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, RowStateFunction]:
-    """Return the prototype of a window function's results, and its state's plan. Raises like `applied_to_windows`."""
+    """Return the prototype of a window function's results, and the plan of its state. Raises like
+    `applied_to_windows`.
+    """
     bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
     return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
 
@@ -206,7 +208,7 @@ def applied_to_windows(
 
 
 def with_bounds(rows: DataFrame) -> StructType:
-    """Return the columns of a window's bounds, followed by the columns of rows with other names."""
+    """Return the columns of a window's bounds, followed by the rows' columns with other names."""
     bounds = [StructField(name, TimestampType()) for name in (WINDOW_START, WINDOW_END)]
     return StructType([*bounds, *(each for each in rows.schema if each.name not in (WINDOW_START, WINDOW_END))])
 
@@ -214,7 +216,7 @@ def with_bounds(rows: DataFrame) -> StructType:
 def running(
     prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
 ) -> tuple[DataFrame, PartialAggregates]:
-    """Return the prototype of running aggregates, with the keys and the aggregates, and the plan of their state.
+    """Return the prototype of running aggregates, which has the keys and the aggregates, and the plan of their state.
 
     Raises:
         PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be decomposed, or two columns have
@@ -243,7 +245,8 @@ def running(
 
 def event_time_column(prototype: DataFrame, name: str) -> str:
     """Return the event-time column with this name. Case is ignored, as in Spark, unless names differ only by case.
-    Raises `PrototypeError` if it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
+
+    Raises `PrototypeError` if the column does not exist, or is not of Spark's type TIMESTAMP (with time zone).
     """
     alike = [each for each in prototype.columns if each.lower() == name.lower()]
     if name not in alike and len(alike) != 1:
@@ -260,7 +263,6 @@ def event_time_column(prototype: DataFrame, name: str) -> str:
 
 
 def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
-    """Raise `PrototypeError` if a condition does not fit the rows."""
     if condition is not None:
         transformed(prototype, lambda rows: rows.where(condition))
 
@@ -306,6 +308,5 @@ def _check_names(rows: DataFrame) -> None:
 
 
 def _text(refused: PySparkException) -> str:
-    """Return Spark's message, with the line of the user's function in which it was raised."""
     message, line = refused.getMessage() or str(refused), line_of(refused)
     return message if line is None else f"{message}\n{line}"

@@ -35,7 +35,7 @@ class CachedTable:
         self._cached: tuple[float, DataFrame] | None = None
 
     def rows(self) -> DataFrame:
-        """Return the cached rows. If the cache is too old, the table is read first; its errors are passed on."""
+        """Return the cached rows. If the cache is too old, the table is read again; errors of reading are raised."""
         with self._lock:
             now = self._now()
             if self._cached is None or now - self._cached[0] >= self._refresh_ms / 1000:
@@ -44,16 +44,16 @@ class CachedTable:
             return self._cached[1]
 
     def forget(self) -> None:
-        """Drop the cache, whose blocks may be lost."""
+        """Drop the cache, because its blocks may be lost."""
         with self._lock:
             self._cached = None
 
 
 class JoinRefreshed(RichFunction):
-    """Joins batches with a table. Each attempt of a subtask begins by reading the table."""
+    """Joins batches with a table, which each attempt of a subtask reads when it starts."""
 
     def __init__(self, cached: CachedTable, on: JoinOn | None, how: str, prototype: DataFrame) -> None:
-        """Create the join, with columns determined by `prototype`. Raises `PrototypeError` if they do not fit."""
+        """`prototype` determines the columns. Raises `PrototypeError` if they do not fit."""
         self._table = cached
         self._on = on
         self._how = how
@@ -67,11 +67,13 @@ class JoinRefreshed(RichFunction):
 
 
 def read_again(table: DataFrame) -> DataFrame:
-    """Return a table's current rows. A DataFrame of files lists them when it is created, so the list is refreshed."""
+    """Return a table's current rows. A DataFrame of files lists the files when it is created, so it is created
+    again.
+    """
     for leaf in elements(table._jdf.queryExecution().analyzed().collectLeaves()):
         if leaf.getClass().getSimpleName() == "LogicalRelation":
             relation = leaf.relation()
             if relation.getClass().getSimpleName() == _FILES:
                 relation.location().refresh()
-    # A new DataFrame, because the plan of the existing one has cached its file list too.
+    # A new DataFrame, because the existing plan has cached its file list too.
     return table.select("*")

@@ -123,4 +123,4 @@ class RichFunction(ABC):
 
     @abstractmethod
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Return the result for `rows`. This need not run a Spark job."""
+        """Return the result for `rows`. The call need not run a Spark job."""

@@ -1,8 +1,8 @@
 """Finds functions that work row by row, so that a batch may be processed in slices.
 
 The user's function may be any function of a DataFrame: it may deduplicate, sort, number rows, or look at all rows
-first. It is called with a probe, and Spark's analysis of the result shows what it does. If the analysis is not clear,
-batches are not divided.
+first. It is called with probe rows, and Spark's analysis of the result shows what it does. If the analysis is not
+clear, batches are not divided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def works_row_by_row(
     if not functions:
         return True
     if any(isinstance(function, RichFunction) for function in functions):
-        # It may count its batches, so it must be called once for each, and never with a probe.
+        # A rich function may count its batches, so it must be called once for each batch, and never with probe rows.
         return False
     probe = _probe(session, schema)
     try:
@@ -43,7 +43,7 @@ def works_row_by_row(
 def _probe(session: SparkSession, schema: StructType) -> DataFrame:
     """Return streaming rows of this schema, which Spark refuses to compute.
 
-    So a function that computes its rows, for example with `rows.count()`, fails here. Its plan would not show that.
+    So a function that computes its rows, for example with `rows.count()`, raises. Its plan would not show that.
     """
     stream = session.readStream.format("rate").load()
     return stream.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))

@@ -1,4 +1,4 @@
-"""A side output in the code of an operator."""
+"""A side output of an operator."""
 
 from __future__ import annotations
 
@@ -17,5 +17,4 @@ class SideOutput:
 
     @property
     def field(self) -> StructField:
-        """The worker's column, in which a row of the side output is a struct."""
         return StructField(self.column, self.columns)

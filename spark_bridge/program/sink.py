@@ -53,8 +53,8 @@ class SinkContext:
 class PublishedFiles:
     """Files in the `folder` of a sink: the paths of files that the job has published, and counts of other files.
 
-    `by_others` counts files by job name, if file names contain these; `foreign` is the number of files that no job has
-    published. `staging` names jobs with staged rows in the staging folder, which are writing now or were killed.
+    `by_others` counts files by job name, if file names contain job names; `foreign` counts files that no job has
+    published. `staging` names the jobs with staged rows in the staging folder, which are writing now or were killed.
     """
 
     folder: str
@@ -66,10 +66,10 @@ class PublishedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkJob:
-    """Properties that the sinks of a job share: its name, the application's session, and this process as its owner.
+    """Properties that the sinks of a job share.
 
-    `owner_number` counts the owners of the job. `check_owner` raises `OwnershipLostError` if another process owns it
-    now.
+    `owner_number` counts the owners of the job. `check_owner` raises `OwnershipLostError` if another process now owns
+    the job.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Sink(ABC):
 
     @property
     def read_as(self) -> str:
-        """The format that readers of the target rely on. All sinks with the same target must have the same format."""
+        """The format that readers of the target expect. All sinks with the same target must have the same format."""
         return self.format
 
     def finalize_global(self, filesystem: FileSystem) -> None:

@@ -32,16 +32,16 @@ class SinkWriter(ABC, Generic[Rows]):
         """Write one batch, which is invisible to readers until its checkpoint is complete if the sink supports that."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Return the state for the checkpoint as elements that may be redistributed. `names` were staged for the
-        checkpoint.
+        """Return the state for the checkpoint as elements that may be redistributed. `names` are the batches staged for
+        the checkpoint.
 
-        If the parallelism changes, elements of one subtask may go to several subtasks, and a subtask may get those of
-        several.
+        If the parallelism changes, elements of one subtask may go to several subtasks, and a subtask may get elements
+        of several.
         """
         return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish the rows prepared for this checkpoint and for earlier ones. Return the published files."""
+        """Publish the rows prepared for this checkpoint and for earlier checkpoints. Return the published files."""
         return ()
 
     def restore(self, prepared: Sequence[Value]) -> None:

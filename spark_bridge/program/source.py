@@ -1,7 +1,7 @@
 """The interface of sources for the environment, the discovery of splits, and the reader.
 
-A source is a value in the program. `bound` returns the source that a job reads, in which everything is fixed that must
-not change while the job runs, above all the schema.
+A source is a value in the program. `bound` returns the source that a job reads, whose schema and other properties do
+not change while the job runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Split = TypeVar("Split", bound=SourceSplit)
 
 SPLITS_PER_LOOK = 256
-"""The approximate number of splits discovered at once. Every checkpoint contains the splits that wait for a reader."""
+"""About how many splits are discovered at once. Every checkpoint contains the splits that wait for a reader."""
 
 
 class Boundedness(StrEnum):
@@ -74,7 +74,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
-        """Bounded if all its rows exist or are known, so that a batch job can read it."""
+        """Bounded if all rows exist or are known, so that a batch job can read them."""
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
@@ -134,7 +134,7 @@ class Source(ABC):
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """Return the partitions of the source that are known from these splits, read or unread.
+        """Return the partitions of the source that are known from these splits, which may be read or unread.
 
         Each partition has a watermark. Without partitions, which is the default, all rows share one watermark.
         """
@@ -146,10 +146,10 @@ class Source(ABC):
     ) -> Slices:
         """Return the rows of splits, which are computed by the first action on them, and are the same at every read.
 
-        Returns at least one frame. If the source has partitions, a column `PARTITION` follows those of the schema: the
-        index of the row's partition in `partitions_of`. If it has a `side_output`, its column follows too, which is
-        null except in rejected rows. With `in_slices`, downstream operators work row by row, so slices of one Spark
-        partition each save a shuffle.
+        Returns at least one frame. If the source has partitions, a column `PARTITION` follows the columns of the
+        schema: the index of the row's partition in `partitions_of`. If it has a `side_output`, the column of the side
+        output follows too, which is null except in rejected rows. With `in_slices`, downstream operators work row by
+        row, so slices of one Spark partition each save a shuffle.
 
         Raises:
             SourceError: a split belongs to another source.
@@ -165,14 +165,12 @@ class Source(ABC):
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:
-    """Return `split`. Raises `SourceError` if it is not of the type `kind` that `source` produces."""
     if not isinstance(split, kind):
         raise SourceError(f"{source} cannot read a {type(split).__name__}")
     return split
 
 
 def positive(number: int, what: str) -> int:
-    """Return `number`. Raises `ValueError`, which names `what`, unless it is a positive integer."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number
@@ -188,7 +186,7 @@ def checked_millis(timestamp: datetime | int) -> int:
 
 
 def number_of_position(position: bytes) -> int:
-    """Return the number in a position, 0 for an empty one. Raises `SourceError` if it contains something else."""
+    """Return the number in a position, 0 for an empty position. Raises `SourceError` for other bytes."""
     try:
         return int(position or b"0")
     except ValueError:

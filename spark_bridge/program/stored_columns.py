@@ -1,7 +1,7 @@
 """The columns of keyed state in files, with the names of a `StateSchema`, which users know.
 
-The values of functions have the names of their states, and rows in state the names of their columns. Partial aggregates
-are stored as parts, numbered in the order of the schema, followed by the count of their rows.
+Function state has the names of the states, and rows in state have the names of their columns. Partial aggregates are
+stored as parts, numbered in the order of the schema, followed by the count of their rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 
 PART_PREFIX = "__part_"
-"""The prefix of the columns of parts, which is followed by the index of the part."""
+"""The prefix of the columns of parts; the index of the part follows."""
 
 ROWS = "__rows"
 """The column with the number of input rows in a row of state."""
@@ -30,6 +30,6 @@ def stored_values(schema: StateSchema) -> dict[str, str]:
 
 
 def evolved_columns(was: StateSchema, now: StateSchema) -> dict[str, str | None]:
-    """Map the columns of schema `now` to those in files of schema `was`; None for a value that is not in the files."""
+    """Map the columns of schema `now` to columns in files of schema `was`; None for a value that the files lack."""
     before = stored_values(was)
     return {column: before.get(name) for name, column in stored_values(now).items()}

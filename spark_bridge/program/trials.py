@@ -31,7 +31,6 @@ _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter
 
 
 def checked_function(function: Called) -> Called:
-    """Return `function`. Raises `PrototypeError` if it is not callable."""
     candidate: object = function
     if isinstance(candidate, type) and issubclass(candidate, RichFunction):
         raise PrototypeError(f"pass an object, {candidate.__name__}(...), not its class")
@@ -41,7 +40,6 @@ def checked_function(function: Called) -> Called:
 
 
 def checked_sendable(function: Called) -> Called:
-    """Return `function`. Raises `PrototypeError` if it is not callable, or cannot be sent to Spark's Python workers."""
     pickled_function(checked_function(function))
     return function
 
@@ -74,7 +72,6 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
 
 
 def checked_static(static: object) -> DataFrame:
-    """Return `static`. Raises `PrototypeError` if it is not a DataFrame, or is a Spark stream."""
     if not isinstance(static, DataFrame):
         raise PrototypeError(f"a stream can be joined with a static DataFrame, not with a {type(static).__name__}")
     if static.isStreaming:
@@ -83,8 +80,8 @@ def checked_static(static: object) -> DataFrame:
 
 
 def checked_how(how: str, on: JoinOn | None) -> str:
-    """Return the join type by Spark's canonical name. Raises `PrototypeError` if the type does not exist, would have
-    another meaning batch by batch, or needs columns to join on.
+    """Return Spark's canonical name of the join type. Raises `PrototypeError` if the type does not exist, needs columns
+    to join on, or would have another meaning batch by batch.
     """
     columns = on if isinstance(on, list) else [] if on is None else [on]
     if not all(isinstance(each, str | Column) for each in columns):
@@ -106,7 +103,6 @@ def checked_how(how: str, on: JoinOn | None) -> str:
 
 
 def check_union(first: DataFrame, other: DataFrame) -> None:
-    """Raise `PrototypeError` with the first difference, unless both have the same columns in the same order."""
     ours = [(field.name, field.dataType.simpleString()) for field in first.schema]
     theirs = [(field.name, field.dataType.simpleString()) for field in other.schema]
     for place, (one, two) in enumerate(zip(ours, theirs, strict=False), start=1):

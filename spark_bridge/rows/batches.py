@@ -60,8 +60,6 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The current content of the store."""
-
     batches: int = 0
     rows: int = 0
     materialisations: int = 0
@@ -76,8 +74,6 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their count, their blocks, and their estimated size in memory."""
-
     rows: DataFrame | LazyRows | None
     storage: Storage
     count: int
@@ -85,7 +81,7 @@ class _Content:
 
 
 class BatchStore:
-    """All batches of one job. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Condition()
@@ -96,7 +92,9 @@ class BatchStore:
         """The number of threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Store the batches in `storage`. Free storage without a batch, and after the end of the job all storage."""
+        """Store the batches in `storage`. Storage without a batch is freed, and so is all storage after the end of the
+        job.
+        """
         with self._freeing() as freed:
             if not batches or self._closed:
                 freed.append(storage)
@@ -118,7 +116,7 @@ class BatchStore:
             return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
+        """Raises `UnknownBatchError` if a batch was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
 
@@ -129,7 +127,6 @@ class BatchStore:
         return storage.is_whole()
 
     def memory_bytes(self, batch_id: BatchId) -> int:
-        """Return the estimated memory in bytes of a batch that the caller holds."""
         with self._lock:
             return self._held.content(batch_id).memory_bytes
 
@@ -146,7 +143,7 @@ class BatchStore:
         self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Release the output of an attempt, because its successor produces that output again."""
+        """Release the output of an attempt, because the next attempt produces that output again."""
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
@@ -155,7 +152,7 @@ class BatchStore:
     def close(self) -> None:
         """End the job: free every batch, even if it is held, and every batch that is stored later.
 
-        Returns when everything is freed, including blocks that other threads are freeing.
+        Returns when all blocks are freed, including blocks that other threads are freeing.
         """
         with self._lock:
             self._closed = True
@@ -220,9 +217,9 @@ def _rows(content: _Content) -> DataFrame | LazyRows:
 class LazyRows:
     """Unread splits of the source operator `uid`, a function to read them, and their row count and latest event time.
 
-    The stage that receives the batch reads the splits, several small ones of a source as one scan, because forwarding
-    rows would cost a Spark job and a copy. Implements `Storage` without storing anything. The latest event time is in
-    ms; None if no row has one or it is not needed.
+    The stage that receives the batch reads the splits, several small splits of a source as one scan, because forwarding
+    rows would cost a Spark job and a copy. `Storage` is implemented without storing anything. The latest event time is
+    in ms; None if no row has one or it is not needed.
     """
 
     uid: str

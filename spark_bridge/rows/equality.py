@@ -1,6 +1,6 @@
-"""Equality of keys, by Spark's rule, for everything that groups, joins, stores or looks up by key.
+"""Equality of keys, by Spark's rule, in all grouping, joining, storing and looking up by key.
 
-NaN equals NaN and 0.0 equals -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any other.
+NaN equals NaN and 0.0 equals -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is an ordinary key.
 Spark's `hash` follows this rule. Strings with a collation do not: Spark hashes them by one rule and Arrow compares them
 by another, so they are rejected as keys (`type_support`).
 """

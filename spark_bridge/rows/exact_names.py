@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exactly_named(rows: AnyDataFrame) -> AnyDataFrame:
-    """Return the rows, with columns looked up by exact name in mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
+    """Return rows whose columns mapInArrow, mapInPandas and groupBy(...).cogroup(...) look up by exact name."""
     return _ExactlyNamed(rows._jdf, rows.sparkSession)
 
 

@@ -15,8 +15,6 @@ _AVRO = "org.apache.spark.sql.avro"
 
 @dataclass(frozen=True, slots=True)
 class SparkFormat:
-    """A format as configured in Spark's readers and writers, and the names of its classes in the JVM."""
-
     data_source: str
     file_format: str
     options: str

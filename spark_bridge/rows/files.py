@@ -33,13 +33,11 @@ _PATTERN = frozenset("{}[]*?\\")
 
 _RUN_FILES = 128
 _RUN_BYTES = 8 * 1024**2
-"""Minimum size in bytes of files that several tasks read and sort faster than one."""
+"""Minimum size in bytes of files that several tasks read and sort faster than one task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """The layout of files: the format, the options of Spark's writer, and the partition columns."""
-
     format: FileFormat = "parquet"
     options: Options = ()
     partition_by: tuple[str, ...] = ()
@@ -54,14 +52,13 @@ PARQUET = FileLayout()
 def read_parquet(
     session: SparkSession, paths: Sequence[str], schema: StructType | None = None, **options: str
 ) -> DataFrame:
-    """Return all rows of files, or of folders written by `write_files`, or raise an error."""
     # No row may be skipped, whatever the application has configured for its own reads.
     reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
     return rows_at(reader if schema is None else reader.schema(schema), paths)
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """Read paths literally, not as patterns, so that a bracket in a name is just a bracket.
+    """Read paths literally: a bracket in a name is not a pattern.
 
     Without pattern matching, Spark 4 reads all given paths once for each path that looks like a pattern. So each such
     path is read separately.
@@ -75,8 +72,8 @@ def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
 def read_in_order(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> DataFrame:
     """Read files completely, in the order of `paths` and, within each file, in the file's order.
 
-    A scan of several files begins with the largest. So a few files at a time are scanned and sorted in one partition. A
-    scan of one file is in order, even if the file is split.
+    A scan of several files begins with the largest file. So a few files at a time are scanned and sorted in one
+    partition. A scan of one file is in order, even if the file is split.
     """
     return together(list(_runs(scan, paths)))
 

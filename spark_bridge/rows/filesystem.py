@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _BETWEEN = "\0"
-"""A separator that no path contains."""
 
 _LOCAL = "file:"
 
@@ -36,8 +35,6 @@ _PLAIN_URI = re.compile(r"[a-z0-9]+:/{1,2}[\w.:=+,-]+(?:/[\w.:=+,-]+)*", re.ASCI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file or folder: its full path, its name, and its size in bytes."""
-
     path: str
     name: str
     size_bytes: int
@@ -69,7 +66,6 @@ class FileSystem:
 
     @cached_property
     def _is_of_hadoop(self) -> bool:
-        """Return True if Hadoop's default file system is used for local files."""
         return str(self._of(self._path("file:///")).getClass().getName()) in LOCAL_FILE_SYSTEMS
 
     @cached_property
@@ -86,7 +82,7 @@ class FileSystem:
         return os.path.abspath(path) if is_local and not hadoop_path.isAbsolute() else path
 
     def qualified(self, path: str) -> str:
-        """Return the absolute path with its scheme, `file:/...` for a local one."""
+        """Return the absolute path with its scheme, such as `file:/...`."""
         hadoop_path = self._path(path)
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
@@ -133,7 +129,7 @@ class FileSystem:
         return sorted(statuses, key=lambda status: status.name)
 
     def files_below(self, folder: str) -> Iterator[FileStatus]:
-        """Yield the files in a folder and its subfolders, except those that Spark hides.
+        """Yield the files in a folder and its subfolders, except files that Spark hides.
 
         Hidden names begin with `.` or `_`, except for partitions such as `_day=1`.
         """
@@ -246,7 +242,7 @@ class FileSystem:
                 stream.close()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
-        """Write a small file, which replaces an existing one. Raises `OSError`.
+        """Write a small file, which replaces an existing file. Raises `OSError`.
 
         Without `overwrite`, raises `FileExistsError` if the file exists.
         """
@@ -289,7 +285,6 @@ class FileSystem:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert Java's file errors to Python's."""
     try:
         yield
     except Py4JJavaError as refused:

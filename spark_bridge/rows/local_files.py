@@ -26,7 +26,6 @@ def size_bytes(path: str) -> int:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """List the contents of a folder by name; empty if there is no folder. Raises `OSError` if it is unreadable."""
     try:
         with os.scandir(folder) as scanned:
             return sorted((entry for entry in scanned if not _is_checksum(entry.name)), key=lambda entry: entry.name)

@@ -31,8 +31,6 @@ _SLICE, _ROW = "__slice", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    """Cached blocks, and the aggregates that the same job has computed."""
-
     blocks: Blocks
     numbers: Mapping[str, Any]
 
@@ -66,7 +64,7 @@ def joined(batches: Sequence[tuple[str | None, Slices]], partitions: int) -> Dat
 def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
     """Return all slices in order in at most `partitions` partitions, without dividing a slice.
 
-    Spark's own coalesce assigns partitions by the location of their blocks, so later rows may precede earlier ones.
+    Spark's own coalesce assigns partitions by the location of their blocks, so later rows may precede earlier rows.
     Only a single partition keeps their order.
     """
     size = -(-len(slices) // partitions)
@@ -77,7 +75,8 @@ def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
 def in_order(slices: Sequence[DataFrame]) -> DataFrame:
     """Return all slices in order in one partition, even if some are in blocks and others in files.
 
-    Spark's coalesce begins with partitions that have a preferred location: blocks have one, local files do not.
+    Spark's coalesce begins with partitions that have a preferred location. Blocks have a preferred location, local
+    files do not.
     """
     numbered = [
         rows.withColumns({_SLICE: F.lit(number), _ROW: F.monotonically_increasing_id()})
@@ -89,7 +88,7 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
 def materialise(
     scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
 ) -> Materialised:
-    """Compute rows into blocks, with the aggregates `numbers` and, as `rows`, their count.
+    """Compute rows into blocks, with the aggregates `numbers` and the row count as `rows`.
 
     The blocks are stored in memory if there is room or, with `on_disk`, always on disk.
     """
@@ -158,7 +157,7 @@ class Blocks:
 
 
 _CONSTRAINTS = 2
-"""The index of the constraints among those constructor arguments of `LogicalRDD` that are not case class elements."""
+"""The index of the constraints among the constructor arguments of `LogicalRDD` that are not case class elements."""
 
 
 def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:

@@ -32,8 +32,6 @@ _HASH_BITS = 47
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
-    """The key groups of an edge or of an operator's state."""
-
     keys: tuple[Column | str, ...]
     max_parallelism: int
 
@@ -46,7 +44,7 @@ class KeyGroups:
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 
     def position_of_row(self, row: Sequence[Column], row_bits: int) -> Column:
-        """Return the position of a row that is a key itself. Rows with equal keys differ only in the last bits."""
+        """Return the position of a row that is itself a key. Rows with equal keys differ only in the last bits."""
         last = F.lit((1 << row_bits) - 1)
         return self.position().bitwiseAND(F.bitwise_not(last)).bitwiseOR(F.xxhash64(*row).bitwiseAND(last))
 
@@ -63,8 +61,6 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
-    """Rows materialised in slices, and the row count of each slice."""
-
     materialised: Materialised
     slices: tuple[DataFrame, ...]
     rows: tuple[int, ...]

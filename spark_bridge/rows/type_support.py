@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 
 class Use(StrEnum):
-    """The uses of rows; the values are the words for them in error messages."""
+    """The uses of rows, by their names in error messages."""
 
     STREAM = "rows of a stream"
     PYTHON = "functions of Python and rows that are kept"

@@ -1,7 +1,7 @@
 """The keyed state of one operator in a checkpoint, as DataFrames (Flink's State Processor API).
 
 Columns have the program's names of keys and states. Aggregates are stored as partial aggregates, such as `sum(amount)`,
-from which the program computes its results. Everything is lazy until a DataFrame is evaluated.
+from which the program computes its results. No rows are read until a DataFrame is evaluated.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """Create the state from the `states` of all subtasks. Raises `CheckpointStorageError` if a file is damaged."""
+        """`states` are those of all subtasks. Raises `CheckpointStorageError` if a file is damaged."""
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism
@@ -92,12 +92,10 @@ class SavedState:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of the states of each key, or of each key and window."""
         return tuple(columns_of(self.schema.columns))
 
     @property
     def has_windows(self) -> bool:
-        """True if state is stored by key and window."""
         return bool(self.schema.windows)
 
     @property
@@ -149,7 +147,7 @@ class SavedState:
     def windows(self) -> DataFrame:
         """Return the state of windows that have not ended: keys, `window_start`, `window_end`, and a column per value.
 
-        One row per key and window; if the state consists of rows, one per row and window.
+        One row per key and window, or per row and window if the state consists of rows.
         """
         windows = self.event_time_windows
         rows = [by_window(windows, rows, closed, _LONG_MAX) for rows, closed in self._open_panes(windows)]
@@ -163,7 +161,7 @@ class SavedState:
     def panes(self) -> DataFrame:
         """Return state like `windows`, but by the panes that make up windows: keys, `pane_start`, and the values.
 
-        If windows do not overlap, each is one pane.
+        Each window that does not overlap others is a single pane.
         """
         rows = self._merged(together([rows for rows, _ in self._open_panes(self.event_time_windows)]))
         return rows.select(*self._keys(), F.timestamp_micros(TIME).alias(PANE_START), *self._values())
@@ -177,7 +175,7 @@ class SavedState:
     def lookup(self, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
         """Return the values of a state for some keys, by key, without keys that have no value.
 
-        Reads only those segments of the files in which the keys may be.
+        Reads only segments of the files that may contain the keys.
         """
         self._refuse_windows(f"the state {name!r} by key")
         if name not in self.state_names:

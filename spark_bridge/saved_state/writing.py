@@ -54,8 +54,6 @@ _TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenState:
-    """The state of a subtask: its key groups, and the file of its rows, which is None without rows."""
-
     key_groups: KeyGroupRange
     handle: ExclusiveStateHandle | None
 
@@ -163,7 +161,6 @@ def _with_names(
     fields: Sequence[StructField],
     also: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Return the rows with the columns of state files, in their types."""
     has_keys = bool(schema.merged_by) or not schema.windows
     keys = stored_keys(schema) if has_keys else {}
     values = stored_values(schema)
@@ -203,7 +200,6 @@ def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: S
 
 
 def _timers_by_key(uid: str, timers: DataFrame, schema: StateSchema) -> DataFrame:
-    """Return one row per key with its timers in the format of state."""
     keys, types = stored_keys(schema), columns_of(schema.keys)
     expected = [*keys, *(name for name, _ in TIMER_COLUMNS)]
     if set(timers.columns) != set(expected):

@@ -28,21 +28,19 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 class AttemptScope:
-    """The work of one attempt in Spark."""
-
     def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str, label: str) -> None:
-        """Create the scope of an attempt; `label` is its subtask and attempt number in Flink's notation: `(2/4)#0`."""
+        """`label` is the subtask and attempt number in Flink's notation: `(2/4)#0`."""
         self.session = session
         self.attempt = attempt
         self._pool = pool
         self._label = label
         # Spark rejects commas in tags, and the tag is also used as a file name.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        # The value that the SparkContext has read at its start: an actor's turn may not call the JVM.
+        # The SparkContext read this value when it started. An actor's turn may not call the JVM.
         folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
-            # Left by an earlier attempt with this name, the file would mark this attempt as cancelled.
+            # A file that an earlier attempt of this name has left would mark this attempt as cancelled.
             self._note.unlink(missing_ok=True)
         self._cancelled = Event()
 
@@ -103,7 +101,7 @@ class AttemptScope:
         self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def sweep(self, keep: frozenset[int]) -> int:
-        """Free the blocks of all RDDs that the attempt has persisted, except `keep`. Return the number of RDDs."""
+        """Free the blocks of all RDDs that the attempt has persisted, except `keep`. Return how many were freed."""
         count = 0
         rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
         while rdds.hasNext():

@@ -1,4 +1,4 @@
-"""The user's folder for files that flykka caches between runs. Commands find it without Spark."""
+"""The user's folder for files that flykka caches between runs. Commands use it without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
 
 
 def cache_folder() -> Path:
-    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not exist."""
+    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`. The folder need not exist."""
     if configured := os.environ.get(FOLDER_VARIABLE):
         return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "flykka")

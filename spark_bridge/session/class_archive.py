@@ -22,10 +22,7 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def class_archive() -> Path | None:
-    """Return the path of the archive for a session started with this Java and Spark; None without Java.
-
-    The file need not exist.
-    """
+    """Return the path of the archive for this Java and Spark; None without Java. The file need not exist."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):
@@ -37,7 +34,6 @@ def class_archive() -> Path | None:
 
 
 def reading_options() -> str:
-    """Return the options with which a JVM maps the archive; empty if there is no archive."""
     archive = class_archive()
     return f"-XX:SharedArchiveFile={archive} {_QUIET}" if archive is not None and archive.exists() else ""
 

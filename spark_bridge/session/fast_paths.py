@@ -18,8 +18,6 @@ LAZY_READING = "spark.flykka.lazyReading"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastPaths:
-    """The enabled fast paths."""
-
     local_recovery: bool = True
     """A restarted subtask uses state that is still on the executors, instead of reading the checkpoint."""
     background_merges: bool = True
@@ -31,7 +29,7 @@ class FastPaths:
 
     @classmethod
     def of(cls, session: SparkSession) -> Self:
-        """Read the settings of a session. Raises `SessionError` if a setting is neither true nor false."""
+        """Raises `SessionError` if a setting is neither true nor false."""
         return cls(
             local_recovery=_is_on(session, LOCAL_RECOVERY),
             background_merges=_is_on(session, BACKGROUND_MERGES),

@@ -3,7 +3,7 @@
 The JVM runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group (Ctrl-C,
 `timeout` or `kill -TERM -PGID`) or to every process of a service requests a stop with a last checkpoint, for which the
 JVM is needed. The JVM still ends with the driver in any case: its standard input is a pipe from the driver, and
-PySpark's gateway exits when that closes.
+PySpark's gateway exits when the pipe closes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def close_gateway() -> None:
 
 
 def end_of_jvm() -> str:
-    """Return the known reason for which the JVM of this process has ended, and a remedy."""
+    """Return the reason why the JVM of this process has ended, if it is known, and a remedy."""
     process = None if SparkContext._gateway is None else SparkContext._gateway.proc
     try:
         status = None if process is None else process.wait(_LAST_WORDS_SECONDS)
@@ -127,9 +127,9 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
 
 
 class _Stderr:
-    """The JVM's stderr, which is buffered while the JVM starts, and then copied to the driver's until the JVM ends.
+    """The JVM's stderr, which is buffered while the JVM starts, and then copied to the driver's stderr.
 
-    A JVM that does not start prints pages of usage or stack traces, of which one line is the reason.
+    A JVM that does not start prints pages of usage or stack traces, of which one line contains the reason.
     """
 
     def __init__(self, reading: int) -> None:
@@ -140,13 +140,12 @@ class _Stderr:
         self._thread.start()
 
     def forward(self) -> None:
-        """Copy the buffered output and all later output."""
         with self._lock:
             buffered, self._held = self._held or b"", None
             _copy(buffered)
 
     def reason(self) -> str | None:
-        """Return the line with the reason for which the JVM has ended, or None. Logs all lines."""
+        """Return the line with the reason why the JVM has ended, or None. Logs all lines."""
         self._thread.join(_LAST_WORDS_SECONDS)
         with self._lock:
             text = _INCUBATOR.sub(b"", self._held or b"").decode(errors="replace").strip()

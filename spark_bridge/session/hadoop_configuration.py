@@ -1,8 +1,8 @@
 """Removes the sources of Hadoop's settings.
 
 Spark sends all settings, more than a thousand, with each read of files and to each task that writes files. Each setting
-includes a list of the files that have set it, compressed separately: this takes more than half of 24 ms, for a few
-rows. Hadoop only uses these lists to show users where a setting comes from.
+includes a list of the files that have set it. Compressing these lists takes more than half of 24 ms, for a few rows.
+Hadoop only uses them to show users the origin of a setting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classes of the JVM and their static functions, looked up only once.
+"""Remembers classes of the JVM and their static functions.
 
 PySpark looks up the class and the function for every column that it creates. Each time the JVM searches all jars of
 Spark, because the name is short or partial: a third of a millisecond, a thousand times per job.
@@ -30,7 +30,7 @@ class _RememberedClass(JavaClass):  # type: ignore[misc]
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
-    """A view of a JVM that remembers its classes. A missing class is looked up again: PySpark may import it later."""
+    """A view that remembers its classes. A missing class is looked up again: PySpark may import it later."""
 
     def __getattr__(self, name: str) -> Any:
         attribute = super().__getattr__(name)

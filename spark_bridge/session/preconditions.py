@@ -26,7 +26,6 @@ _CONNECTING_SECONDS = 5.0
 
 
 def check_preconditions(master: str, *, starts_jvm: bool) -> None:
-    """Check what a session at `master` needs."""
     if master == "yarn" and not any(name in os.environ for name in _OF_HADOOP):
         raise SessionError(
             f"no Spark session at yarn: set {' or '.join(_OF_HADOOP)} to the folder of the cluster's core-site.xml and"
@@ -40,7 +39,6 @@ def check_preconditions(master: str, *, starts_jvm: bool) -> None:
 
 
 def check_version(installed: str) -> None:
-    """Raise `SessionError` for a PySpark version that the package does not support."""
     version = tuple(int(part) for part in installed.split(".")[:2])
     if not OLDEST_SPARK <= version < NEWER_SPARK:
         oldest, newer = (".".join(map(str, each)) for each in (OLDEST_SPARK, NEWER_SPARK))

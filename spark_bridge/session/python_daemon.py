@@ -18,16 +18,16 @@ from threading import Event, Thread
 from pyspark import TaskContext, daemon
 
 FOLDER_VARIABLE = "FLYKKA_CANCELLED_ATTEMPTS"
-"""The environment variable of workers with the folder of these files."""
+"""The environment variable that contains the folder of these files in workers."""
 
 ATTEMPT_PROPERTY = "flykka.attempt"
-"""The local property of Spark jobs with the name of the attempt, which is the name of its file."""
+"""The local property of Spark jobs that names the attempt, and so its file."""
 
 _LOOK_SECONDS = 0.2
 
 
 def end_with_attempt(folder: Path) -> None:
-    """Check repeatedly whether the attempt of the current task is cancelled, and then end this process at once."""
+    """End this process as soon as the attempt of the current task is cancelled."""
     pause = Event()
     while not pause.wait(_LOOK_SECONDS):
         # Looked up every time, because a worker is reused for other tasks.
@@ -49,7 +49,7 @@ def main() -> None:
     watch = Thread(target=end_with_attempt, args=(Path(folder or ""),), name="attempt watch", daemon=True)
 
     def watched_worker(sock: socket, authenticated: bool) -> int:
-        # Called in the daemon's child process, and there again for each task of this worker.
+        # Called in the forked worker, for each of its tasks. A thread of the daemon would not survive the fork.
         if folder is not None and watch.ident is None:
             watch.start()
         return run_worker(sock, authenticated)

@@ -57,7 +57,7 @@ _send_command = ClientServerConnection.send_command
 
 
 def isolate_interrupted_calls() -> None:
-    """Let Ctrl-C interrupt only the current Py4J call. It still raises, but is only logged at debug level."""
+    """Let Ctrl-C interrupt only the current Py4J call. The call still raises, but is only logged at debug level."""
     logging.getLogger().addFilter(_is_other)
     ClientServerConnection.send_command = _close_if_interrupted
 
@@ -82,7 +82,6 @@ _is_debugging_enabled = utils.is_debugging_enabled
 
 
 def record_user_lines() -> None:
-    """Make PySpark record the lines of calls in user code, but not in flykka."""
     utils.is_debugging_enabled = _is_called_by_user
 
 
@@ -119,7 +118,7 @@ CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""Settings that a context sets itself, with other values in the next context."""
+"""Settings that a context sets itself, and that differ in the next context."""
 
 _ENGINE = {
     # Plans are small and many, so planning them again while they run costs more than it gains.
@@ -148,9 +147,10 @@ _PARTITIONS = {
 """Partition counts: Spark's settings and their defaults. They are limited to the number of cores."""
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""JVM options for the quick compiler only and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
+"""JVM options that start in 4 s instead of 5 s: the quick compiler only, and a single-threaded garbage collector.
 
-By default this compiler alone gets a fifth of the code cache, which a job of a minute fills: new code is interpreted.
+By default this compiler gets only a fifth of the code cache, which a job fills in a minute. New code is then
+interpreted.
 """
 
 _ON_ONE_MACHINE = {
@@ -227,7 +227,7 @@ def spark_session(
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:
-    """Start a session with the settings of a stopped one, in the same JVM. Raises `SessionError` if that fails."""
+    """Start a session with the settings of a stopped session, in the same JVM. Raises `SessionError` if that fails."""
     stopped = SparkContext._active_spark_context
     if stopped is not None:
         # The session was stopped only in the JVM.
@@ -241,7 +241,7 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _reason(failed: Exception) -> str:
-    """Return the text of an error in one line. For an error of the JVM it is the text of the last cause."""
+    """Return the error in one line. For an error of the JVM this is the text of the last cause."""
     logger.debug("Spark did not start", exc_info=failed)
     text = str(failed)
     causes = re.findall(r"^(?:Caused by: |: )(.+)$", text, re.MULTILINE)
@@ -252,7 +252,6 @@ def _reason(failed: Exception) -> str:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session, unless its JVM is gone."""
     try:
         with warnings.catch_warnings():
             # PySpark's own warning about a JVM that is gone.
@@ -269,7 +268,7 @@ _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:
-    """Return the settings of the session's context, read only once: they are constant and cost two JVM calls each."""
+    """Return the settings of the session's context, cached: they are constant and cost two JVM calls each."""
     context = session.sparkContext
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
@@ -277,7 +276,6 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """Return the current values of the settings that affect results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 
@@ -312,12 +310,11 @@ def engine_session(session: SparkSession) -> SparkSession:
 
 
 def has_one_machine(session: SparkSession) -> bool:
-    """True if all executors are in the driver's JVM."""
     return re.fullmatch(r"local(\[[\d*, ]+\])?", str(session.sparkContext.master)) is not None
 
 
 def without_speculation(session: SparkSession) -> SparkSession:
-    """Return the session. Raises `SessionError` if Spark may run two copies of a task, which would both write state."""
+    """Raises `SessionError` if Spark may run two copies of a task, which would both write state."""
     if not has_one_machine(session) and str(session.conf.get("spark.speculation", "false")).lower() == "true":
         raise SessionError(
             f"spark.speculation is true at {session.sparkContext.master}: Spark would run a task twice concurrently,"
@@ -339,7 +336,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 
 def _log_options() -> str:
-    """Return the option for flykka's log settings; empty if the user's Spark configuration has its own settings."""
+    """Return the option for flykka's log settings; empty if the user's Spark configuration has its own."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
     if Path(folder, "log4j2.properties").exists():
         return ""

@@ -4,7 +4,7 @@ A session started by flykka is started again with the same settings: the rows in
 continue from their checkpoints. A session of the user is not restarted. If the JVM itself is gone, no session can be
 started, because the program's Columns and functions were in that JVM.
 
-The first thread that uses a stopped session notices that, and starts the new session.
+The first thread that uses a stopped session starts the new session.
 """
 
 from __future__ import annotations
@@ -35,12 +35,9 @@ _GO_ON = "leave it running until the job has ended; the job can continue from a 
 
 
 class SessionState(Enum):
-    """The state of a session and its JVM."""
-
     RUNNING = auto()
     STOPPED = auto()
     GONE = auto()
-    """The JVM is gone, and the session with it."""
 
 
 def state_of(session: SparkSession) -> SessionState:
@@ -58,10 +55,10 @@ def state_of(session: SparkSession) -> SessionState:
 
 
 class SparkSessions:
-    """The application's current session. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(self, session: SparkSession, *, owned: bool) -> None:
-        """Wrap a session. An `owned` session was started by flykka, which may replace it."""
+        """An `owned` session was started by flykka, which may replace it."""
         self._lock = Lock()
         self._current = session
         self._owned = owned
@@ -72,12 +69,11 @@ class SparkSessions:
         return self._current
 
     def is_lost(self, session: SparkSession) -> bool:
-        """Return whether the session with which work was started has ended."""
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Replace a stopped session, which may take a second. Raises `SessionError` if it is the user's or none
-        starts.
+        """Replace a stopped session, which may take a second. Raises `SessionError` if it is the user's or cannot
+        start.
         """
         match state_of(self._current):
             case SessionState.RUNNING:
@@ -130,6 +126,6 @@ def _lost(cause: SerializedThrowable) -> SerializedThrowable:
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
-    """Return a failure that explains another failure, whose message is added to the stack trace."""
+    """Replace a failure by its explanation. The stack trace keeps the original message."""
     stack = f"{text}\n\nThe original error:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
     return replace(cause, type_name=name, message=text, stack_trace=stack, suppress_restarts=fatal)

@@ -33,8 +33,6 @@ _AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:| on search pat
 
 
 class Statement:
-    """A SQL text that Spark has parsed."""
-
     def __init__(self, session: SparkSession, text: str) -> None:
         """Parse a text that may use all tables, views and functions of the session. Raises `SqlTextError`."""
         # Views of streams are private to this statement: a clone has all that the session has, and these views.
@@ -143,7 +141,9 @@ class Statement:
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield the tables and views that a parsed plan names, including those in subqueries and common tables."""
+    """Yield the tables and views that a parsed plan names, including names in subqueries and common table
+    expressions.
+    """
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

@@ -24,7 +24,7 @@ _TABLES = ("CreateTable", "ReplaceTable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
-    """CREATE TEMPORARY VIEW name (columns) AS query; `columns` are empty if the view has those of the query."""
+    """CREATE TEMPORARY VIEW name (columns) AS query; `columns` are empty if the view has the columns of the query."""
 
     name: str
     columns: tuple[str, ...]
@@ -34,7 +34,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """CREATE TABLE. `columns` is None if they are those of existing data. Option values are texts.
+    """CREATE TABLE. `columns` is None if the table has the columns of existing data. Option values are texts.
 
     `positions` are the positions of options, by name, and of clauses, by keywords.
     """
@@ -75,23 +75,17 @@ class Explain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """SHOW TABLES or SHOW VIEWS."""
-
     views: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """DESCRIBE name."""
-
     name: str
     position: Position | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """DROP TABLE name or DROP VIEW name."""
-
     name: str
     position: Position | None
     is_view: bool

@@ -1,6 +1,6 @@
 """ON CONFLICT DO ERROR, DO DEDUPLICATE or DO NOTHING, which Spark's grammar lacks, at the end of an INSERT.
 
-The words and their place are Flink's. The clause is cut out and blanked before Spark parses the text.
+The syntax is Flink's. The clause is cut out and blanked before Spark parses the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ FORM = f"INSERT INTO table SELECT ... ON CONFLICT {' | '.join(f'DO {each}' for e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictClause:
-    """A clause in a text."""
-
     rule: ConflictRule
     position: Position
 

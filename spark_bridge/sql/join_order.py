@@ -1,7 +1,7 @@
 """Orders inner joins so that each has an equality with the rows before it.
 
-In `FROM a, b, c WHERE a.x = c.x AND b.y = c.y` no condition is about `a` and `b` alone: joined first, each row of `a`
-would meet all rows of `b`. Rules of Spark's optimizer find another order.
+In `FROM a, b, c WHERE a.x = c.x AND b.y = c.y` no condition compares `a` with `b`. If these were joined first, each row
+of `a` would meet all rows of `b`. Rules of Spark's optimizer find another order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _RULES = ("BooleanSimplification", "ReorderJoin")
-"""The first one moves conditions that all parts of an OR have in common out of it."""
+"""The first rule moves conditions that all parts of an OR have in common out of the OR."""
 
 _EQUALITIES = frozenset({"EqualTo", "EqualNullSafe"})
 _INNER = frozenset({"INNER", "CROSS"})
@@ -52,7 +52,7 @@ def _is_inner(node: PlanNode) -> bool:
 
 
 def _flattened(node: PlanNode) -> tuple[list[PlanNode], list[Expression], bool]:
-    """Return the inputs of adjacent inner joins, their conditions, and whether a join has none."""
+    """Return the inputs of adjacent inner joins, their conditions, and whether a join has no condition."""
     if node.kind == "Filter" and _is_inner(node.children[0]):
         inputs, conditions, lacks_condition = _flattened(node.children[0])
         return inputs, [*conditions, *node.expressions[0].conjuncts()], lacks_condition
@@ -64,7 +64,7 @@ def _flattened(node: PlanNode) -> tuple[list[PlanNode], list[Expression], bool]:
 
 
 def _is_connected(chain: PlanNode) -> bool:
-    """Return True if each input has an equality with those before it."""
+    """Return True if each input has an equality with the inputs before it."""
     (first, *others), conditions, _ = _flattened(chain)
     equalities = [each.columns for each in conditions if each.kind in _EQUALITIES]
     joined = {each.id for each in first.output}

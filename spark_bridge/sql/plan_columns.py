@@ -46,17 +46,14 @@ class PlanColumns:
         return is_there & self._rebuilt(condition.get()) if condition.isDefined() else is_there
 
     def over_marked_rows(self, call: Expression, value: Column, mark: Column) -> Column:
-        """Return the aggregate of a value over the marked rows."""
         marked = self._builder.expression(F.when(mark, value))
         function = call.called.java.withNewChildren(self._builder.sequence([marked]))
         return self._builder.column(function.toAggregateExpression())
 
     def mean(self, call: Expression, total: str, count: str) -> Column:
-        """Return the average whose sum and count are in the columns `total` and `count`."""
         return self._builder.mean(call.called.java, total, count)
 
     def ordering(self, order: Expression) -> Column:
-        """Return the Column of a SortOrder."""
         column = self.column(order.children[0])
         direction, nulls = str(order.java.direction().sql()), str(order.java.nullOrdering().sql())
         ordered: Column = getattr(column, f"{direction}_{nulls.replace(' ', '_')}".lower())()

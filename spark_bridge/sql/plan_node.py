@@ -40,28 +40,24 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 _GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
-"""Spark's name for subqueries without a name."""
 
 
 def without_generated_names(text: str) -> str:
-    """Remove the generated names of subqueries from a text of Spark."""
     return _GENERATED.sub("", text)
 
 
 class _Node:
     def __init__(self, java: Any, position: Position | None = None) -> None:
-        """Wrap a node. A node that replaces another node of the text has the `position` of that."""
+        """A node that replaces another node of the text has the position of that node."""
         self.java = java
         self._position = position
 
     @cached_property
     def kind(self) -> str:
-        """The name of the node's class in Catalyst."""
         return str(self.java.getClass().getSimpleName()).removesuffix("$")
 
     @cached_property
     def position(self) -> Position | None:
-        """The position in the SQL text; None if Spark does not know it."""
         return self._position or position_of(self.java.origin())
 
 
@@ -76,7 +72,6 @@ class Expression(_Node):
 
     @property
     def display_name(self) -> str:
-        """The name of a column, or the text of a computed expression."""
         return self.attribute.name if self.kind == "AttributeReference" else self.sql
 
     @cached_property
@@ -91,7 +86,7 @@ class Expression(_Node):
 
     @cached_property
     def column_id(self) -> int:
-        """The id of the column that the expression is, possibly with an alias; `COMPUTED` if it is not a column."""
+        """The id of the column to which the expression refers, possibly with an alias; else `COMPUTED`."""
         expression = self
         while expression.kind == "Alias":
             expression = expression.children[0]
@@ -109,7 +104,6 @@ class Expression(_Node):
 
     @property
     def marks(self) -> str:
-        """The column's metadata in Spark, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     @property
@@ -147,7 +141,6 @@ class Expression(_Node):
 
     @property
     def between(self) -> tuple[Expression, Expression, Expression]:
-        """The value of a BETWEEN, its lower bound and its upper bound."""
         value, lower, upper = expressions(self.java.parameters())
         return value, lower, upper
 
@@ -252,7 +245,7 @@ class PlanNode(_Node):
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that the node reads; for an aggregate, also those needed for its windows."""
+        """The ids of the columns that the node reads; for an aggregate, also the columns that its windows need."""
         if self.kind in _BY_PLACE:
             return frozenset(each.id for child in self.children for each in child.output)
         ids = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}
@@ -270,7 +263,6 @@ class PlanNode(_Node):
 
     @cached_property
     def view_name(self) -> str | None:
-        """The name under which a temporary view was registered; None for other nodes."""
         return str(self.java.desc().identifier().table()) if self.kind == "View" else None
 
 
@@ -284,7 +276,6 @@ def _keeps_apart(stored: str, as_type: str) -> bool:
 
 
 def position_of(origin: Any) -> Position | None:
-    """Return the position that Spark has recorded; None if there is none."""
     line, start = origin.line(), origin.startPosition()
     if not line.isDefined() or not start.isDefined():
         return None

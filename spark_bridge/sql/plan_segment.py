@@ -87,7 +87,7 @@ class JoinSegment:
 
 
 def frame_of_node(session: SparkSession, node: PlanNode, tables: Sequence[PlanNode] = ()) -> DataFrame:
-    """Return the rows of a node that reads only tables; `tables` are the common tables that it may read."""
+    """Return the rows of a node that reads only tables; `tables` are the common table expressions that it may read."""
     return _frame(session, node.java, tables)
 
 

@@ -27,7 +27,6 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
 
 
 def weight_of(row_kind: str | None) -> Column:
-    """Return 1 for added rows, and -1 for removed rows."""
     return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")
 
 
@@ -52,12 +51,10 @@ def constant(value: bool) -> Column:
 
 
 def counted(condition: Column, value: Column) -> Column:
-    """Return the value for rows that satisfy the condition, and null for others."""
     return F.when(condition, value)
 
 
 def number_of_rows(row_kind: str) -> Column:
-    """Return the number of current rows: the added rows minus the retracted ones."""
     return F.sum(F.when(named(row_kind).isNull(), 0).otherwise(_sign(row_kind)))
 
 
@@ -93,7 +90,6 @@ class RetractedCall:
         return sums
 
     def result(self, columns: PlanColumns) -> Column:
-        """Return the value of the call, in the type that Spark gives it."""
         if not self._is_sum:
             return named(self.count)
         if self.call.called.kind == "Average":

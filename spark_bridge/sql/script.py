@@ -9,7 +9,6 @@ from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.tokens import Token, begins_with, blanked, position_at, tokens
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""A mark that editors on Windows put at the beginning of a file."""
 _SET_OF_STATEMENTS = ("EXECUTE", "STATEMENT", "SET")
 
 
@@ -35,7 +34,6 @@ class ScriptStatement:
 
 
 def statements(script: str) -> tuple[ScriptStatement, ...]:
-    """Return the statements of a script in order, without empty ones."""
     script = script.removeprefix(_BYTE_ORDER_MARK)
     parsed, waiting = [], list(tokens(script))
     while waiting:

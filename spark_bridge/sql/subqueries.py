@@ -56,8 +56,8 @@ def _has_subqueries(node: PlanNode, reads_stream: Callable[[PlanNode], bool]) ->
 class _Rewriting:
     """Applies the rules to a plan, and before that to the plans of its subqueries, whose joins the rules move into it.
 
-    The conditions of a filter that have no subquery are put below those that have one: there they are next to the joins
-    that they belong to, for the rules put new joins between these and the others.
+    Conditions without a subquery are placed below conditions with a subquery, next to the joins that they belong to:
+    the rules put new joins between the two.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -144,7 +144,7 @@ class _ScalarSubqueries:
         return jvm_class(self._context, f"{logical}.Project")(self._builder.sequence(output), filtered)
 
     def _one_row(self, plan: Any) -> Any:
-        """Return a plan that computes the rows of `plan`, but fails if there is more than one."""
+        """Return a plan that computes the rows of `plan`, but fails if there is more than one row."""
         most = plan.maxRows()
         if most.isDefined() and int(most.get()) <= 1:
             return plan

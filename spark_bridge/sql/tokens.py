@@ -1,7 +1,7 @@
-"""Tokens of SQL texts, by the rules of Spark's lexer, for everything that is parsed before Spark parses a text.
+"""Tokens of SQL texts, by the rules of Spark's lexer, for all parsing that precedes Spark's.
 
-These are the ends of statements in a script, and clauses that Spark's grammar lacks. Such clauses are replaced by
-blanks, so that Spark's positions are those of the whole text.
+This finds the ends of statements in a script, and clauses that Spark's grammar lacks. Such clauses are replaced by
+blanks, so that Spark's positions are positions in the whole text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Token:
 
     @property
     def value(self) -> str:
-        """The text that the token stands for, without quotes."""
         match self.kind:
             case "name":
                 return self.raw[1:-1].replace("``", "`")
@@ -53,7 +52,6 @@ class Token:
         return self.raw
 
     def matches(self, *words: str) -> bool:
-        """Return True if the token is one of these words or symbols, given in upper case."""
         return self.kind in ("word", "symbol") and self.raw.upper() in words
 
 
@@ -79,13 +77,12 @@ def begins_with(sequence: Sequence[Token], *words: str) -> bool:
 
 
 def position_at(text: str, place: int) -> Position:
-    """Return the line and the column of an offset in a text."""
     before = text[:place]
     return Position(line=before.count("\n") + 1, column=place - (before.rfind("\n") + 1) + 1)
 
 
 def blanked(text: str, start: int, end: int) -> str:
-    """Return the text with a range replaced by spaces, so that everything else keeps its position."""
+    """Return the text with a range replaced by spaces, so that the other tokens keep their positions."""
     return text[:start] + _NOT_A_BREAK.sub(" ", text[start:end]) + text[end:]
 
 

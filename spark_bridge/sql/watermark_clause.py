@@ -1,8 +1,8 @@
 """WATERMARK FOR column AS column - INTERVAL ..., a clause in the columns of CREATE TABLE, which Spark's grammar lacks.
 
-The keywords are Flink's. The clause is cut out and blanked before Spark parses the text, so Spark parses everything
-else at its own position, and errors in the clause have the clause's position. (In an option, the column would be an
-unchecked text, and its errors would have no position.)
+The keywords are Flink's. The clause is cut out and blanked before Spark parses the text, so the other tokens keep their
+positions, and errors in the clause have the clause's position. (In an option, the column would be an unchecked text,
+and its errors would have no position.)
 """
 
 from __future__ import annotations
@@ -107,8 +107,6 @@ def _elements(sequence: Sequence[Token], start: int) -> list[list[Token]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWatermark:
-    """The event-time column of a table, and the delay of the watermark."""
-
     column: str
     delay_ms: int
     position: Position

@@ -43,7 +43,6 @@ class ManagedMemory:
         return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
 
     def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:
-        """Reserve memory for a segment. Return False if it does not fit into the budget."""
         with self._lock:
             if self.budget_bytes is not None and self._used + size_bytes > self.budget_bytes:
                 return False
@@ -53,7 +52,6 @@ class ManagedMemory:
             return True
 
     def release(self, batch_ids: Iterable[BatchId]) -> None:
-        """Free the memory of segments. Segments without a reservation are ignored."""
         with self._lock:
             for batch_id in batch_ids:
                 self._used -= self._reserved.pop(batch_id, 0)
@@ -61,7 +59,7 @@ class ManagedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStorage:
-    """The storage of a `descriptor`'s attempt. With `merges_in_background`, segments merge in parallel to stages."""
+    """With `merges_in_background`, segments are merged in parallel to stages."""
 
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
@@ -78,14 +76,11 @@ class AttemptStorage:
 
     @property
     def local(self) -> LocalState[Any]:
-        """The subtask's checkpointed state that is still on the executors."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
 
 
 class StoredState(Generic[Frame]):
-    """A state of one attempt, whose segments are batches in the store and files in checkpoint storage."""
-
     def __init__(self, storage: AttemptStorage) -> None:
         descriptor = storage.descriptor
         vertex = descriptor.vertex

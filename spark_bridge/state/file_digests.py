@@ -39,7 +39,7 @@ _THREADS = 8
 def seal(
     session: SparkSession, files: Sequence[str], folder: str, *, within: str | None = None, sync: bool = True
 ) -> tuple[FileDigest, ...]:
-    """Make files below `folder` durable, with the folders from `within` to them. Return their digests in order.
+    """Make files below `folder` durable, and all folders from `within` down to them. Return their digests in order.
 
     `within` (by default `folder`) is `folder` or one of its parents; its own directory entry must be durable already.
     Without `sync`, files are only digested. All paths are qualified. Blocks, and runs a Spark job if executors are on
@@ -63,7 +63,7 @@ def seal(
 
 
 def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> None:
-    """Compare files with their digests, which are given with the paths. Blocks, and may run a Spark job like `seal`.
+    """Compare files, given as paths and digests. Blocks, and may run a Spark job like `seal`.
 
     Raises:
         CheckpointStateMissingError: a file does not exist; the message names it.
@@ -80,8 +80,7 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
 
 
 def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
-    """Compare the files of handles with their digests. Handles written by an older flykka have no digests. Blocks like
-    `verify`.
+    """Compare the files of handles with their digests. Handles of older versions have no digests. Blocks like `verify`.
 
     Raises:
         CheckpointStateMissingError: a file does not exist; the message names it.
@@ -102,7 +101,7 @@ class StateFiles:
     sync: bool
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Seal all files below a folder, like the function `seal`. The folder's path is qualified."""
+        """Seal all files below a folder, like the function `seal`. `folder` must be qualified."""
         files = [file.path for file in self.filesystem.files_below(folder)]
         top = self.filesystem.qualified(within)
         return seal(self.session, files, folder, within=top, sync=self.sync)
@@ -117,7 +116,7 @@ def _places(session: SparkSession, number: int) -> DataFrame:
 
 
 def _in_threads(work: Callable[[A], B], pieces: Sequence[A]) -> list[B]:
-    """Apply `work` in parallel threads; return the results in order. Hashing and fsync release the GIL."""
+    """Work in parallel threads, because hashing and fsync release the GIL. Results are in order."""
     if len(pieces) == 1:
         return [work(pieces[0])]
     with ThreadPoolExecutor(min(_THREADS, len(pieces)), thread_name_prefix="flykka-file-digests") as threads:

@@ -71,7 +71,6 @@ class InFlightStore:
         return ref
 
     def _key_groups(self, gate: int) -> KeyGroups:
-        """Return the key groups by which the rows for a keyed gate were partitioned."""
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups but no keys"

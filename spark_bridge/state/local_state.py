@@ -18,15 +18,11 @@ Handles = tuple[SharedStateHandle, ...]
 
 
 class Holders(Protocol):
-    """Manages the holders of batches and knows whether their rows still exist."""
-
-    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
-    def is_whole(self, batch_id: BatchId) -> bool:
-        """Return True if no row of the batch was lost with an executor or its disk."""
+    def is_whole(self, batch_id: BatchId) -> bool: ...
 
 
 class LocalState(Generic[Frame]):
@@ -47,13 +43,13 @@ class LocalState(Generic[Frame]):
                 self._checkpoints.setdefault(checkpoint_id, []).extend(segments)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Release the segments of checkpoints before a completed checkpoint, which are never restored."""
+        """Release the segments of all checkpoints before a completed checkpoint: they are never restored."""
         with self._lock:
             if checkpoint_id in self._checkpoints:
                 self._release([each for each in self._checkpoints if each < checkpoint_id])
 
     def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
-        """Return complete and undamaged segments of handles among `state_ids`, with the newest checkpoint first."""
+        """Return complete and undamaged segments of handles among `state_ids`, newest checkpoint first."""
         segments_by_handles: dict[Handles, list[Segment[Frame]]] = {}
         missing = set(state_ids)
         with self._lock:

@@ -23,33 +23,24 @@ from flykka.messages.wire.message import Value
 
 
 class Files(Protocol):
-    """The file system operations that savepoints need."""
-
-    def qualified(self, path: str) -> str:
-        """Return the absolute path with its scheme."""
+    def qualified(self, path: str) -> str: ...
 
     def exists(self, path: str) -> bool: ...
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy a file or a folder to a path that does not exist. Raises `OSError`."""
+    def copy(self, source: str, target: str) -> None: ...
 
-    def delete(self, path: str) -> None:
-        """Delete a file, or a folder with its contents. Does nothing if it does not exist."""
+    def delete(self, path: str) -> None: ...
 
     def bytes_below(self, folder: str) -> int: ...
 
 
 class HandleFiles(Protocol):
-    """Seals the files of handles when they are written, and verifies them before they are read."""
-
     @property
     def filesystem(self) -> Files: ...
 
-    def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Make all files below a folder durable, with the folders below `within`, and return their digests."""
+    def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]: ...
 
-    def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None:
-        """Compare the files of handles with their digests. Raises `CheckpointStorageError`."""
+    def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None: ...
 
 
 def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:

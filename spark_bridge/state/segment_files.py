@@ -55,7 +55,7 @@ class SavedSegments:
 
 
 StateRows = SegmentFiles | SavedSegments
-"""Rows of segments, on the executors or in a checkpoint."""
+"""On the executors or in a checkpoint."""
 
 SegmentWork = MergeSegments | LoadSegments
 
@@ -70,7 +70,7 @@ class _File:
         self._name = name
 
     def is_whole(self) -> bool:
-        """Return True if the next attempt can open the file, wherever it runs."""
+        """Return True if the next attempt can open the file, on any machine."""
         return self._folder.has(self._name)
 
     def free(self) -> None:
@@ -78,7 +78,7 @@ class _File:
 
 
 class FileStateBackend(StoredState[StateRows]):
-    """Implements `StateBackend` for one state of one attempt; its rows have the columns of `schema` and the keys."""
+    """Stores one state of one attempt in files. Its rows have the columns of `schema` and the keys."""
 
     merge_at = 4
 
@@ -91,7 +91,7 @@ class FileStateBackend(StoredState[StateRows]):
         clean_up: Callable[[], CleanUp | None] = lambda: None,
         state_schema: StateSchema | None = None,
     ) -> None:
-        """Create the backend. `in_background` runs work with a description. `clean_up` is called at each merge."""
+        """`in_background` runs work, given with a description. `clean_up` is called at each merge."""
         super().__init__(storage)
         descriptor = storage.descriptor
         self._state_schema = state_schema
@@ -135,7 +135,6 @@ class FileStateBackend(StoredState[StateRows]):
         )
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:
-        """Write rows as one segment, with one Spark job."""
         name = self.new_name()
         work: SegmentWork
         if isinstance(rows, SegmentFiles):
@@ -172,7 +171,7 @@ class FileStateBackend(StoredState[StateRows]):
         return SegmentFiles(names=tuple(names))
 
     def merge(self, rows: StateRows, *, are_oldest: bool) -> StateRows:
-        """Return the newest row of each key. If the segments are the oldest, keys without state are dropped."""
+        """If the segments are the oldest, keys without state are dropped."""
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
     def load(self, part: StatePart) -> SavedSegments:
@@ -260,5 +259,5 @@ def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:
 
 
 def _address(path: str) -> str:
-    """Return a path in the form of Python's file systems, since Hadoop writes local paths with one slash."""
+    """Return a path in the form of Python's file systems: Hadoop writes local paths with only one slash."""
     return path.removeprefix("file:")

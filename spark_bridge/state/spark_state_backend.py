@@ -63,12 +63,10 @@ class StateLayout:
 
 
 class SparkStateBackend(StoredState["DataFrame"]):
-    """Implements `StateBackend` for one state of one attempt."""
-
     merge_at = 16
 
     def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:
-        """Create the backend. `name` is the name of the state if the operator has several states."""
+        """`name` is the name of the state if the operator has several states."""
         super().__init__(storage)
         self._layout = layout
         self._files = storage.files
@@ -76,7 +74,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         self._segments = 0
         self._last_bytes = 0
         self._name = name
-        # Spark infers columns with a separate job, which takes longer than reading small state: done only once.
+        # Cached, because Spark infers columns with a separate job, which takes longer than reading small state.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
     @cached_property
@@ -85,7 +83,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return KeyGroups(keys=self._layout.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
-        """Compute rows of state into a batch with one Spark job. Return None if there are no rows.
+        """Compute state with one Spark job.
 
         A batch that turns out too large for the memory is written to disk by a second job, and the next batch is then
         written to disk directly.
@@ -197,7 +195,6 @@ class SparkStateBackend(StoredState["DataFrame"]):
 
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
-    """Convert rows of state from schema `was` to schema `now`."""
     columns, before = evolved_columns(was, now), set(stored_values(was).values())
     types = dict(zip(columns, columns_of(now.columns).values(), strict=True))
     values = (

@@ -13,10 +13,9 @@ from flykka.spark_bridge.state.local_state import LocalState
 
 
 class StateBackend(Protocol[Frame]):
-    """Stores, reads and writes the rows of one state in an engine. Thread-safe."""
+    """Thread-safe."""
 
     owned: KeyGroupRange
-    """The key groups that the subtask owns."""
 
     attempt: str
     """The attempt's name, a prefix of its files and holders."""
@@ -33,7 +32,7 @@ class StateBackend(Protocol[Frame]):
     def read(self, readings: Sequence[Reading[Frame]]) -> Frame: ...
 
     def merge(self, rows: Frame, *, are_oldest: bool) -> Frame:
-        """Return the state with the same or fewer rows. `are_oldest` is true if there are no older rows than these."""
+        """Return the state with the same or fewer rows. `are_oldest` is true if no older rows exist."""
 
     def load(self, part: StatePart) -> Frame:
         """Return the rows of a checkpoint's handles, restricted to the key groups of `part`."""
@@ -60,7 +59,6 @@ class StateBackend(Protocol[Frame]):
         """Release the segments of a holder; a None holder is the state itself."""
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Run a merge of segments: in parallel to stages if segments may change during the merge, else at once."""
+        """Merge segments: in parallel to stages if segments may change during the merge, else at once."""
 
-    def check(self) -> None:
-        """Raise if the attempt was cancelled."""
+    def check(self) -> None: ...

@@ -63,8 +63,6 @@ class _Contract(ABC):
 
 @dataclass(slots=True)
 class _Attempt:
-    """The writer of one subtask, and the values it had prepared for the last complete checkpoint."""
-
     writer: SinkWriter[DataFrame]
     staged: list[str] = field(default_factory=list)
     prepared: Sequence[Value] = ()
@@ -90,7 +88,7 @@ class SinkContract(_Contract):
         return number, f"row {number}"
 
     def test_rows_become_visible_only_when_their_checkpoint_completes(self) -> None:
-        """Staged and prepared rows are invisible before that, if the sink supports it."""
+        """Before that, staged and prepared rows are invisible, if the sink supports it."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -131,7 +129,7 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """The state of two subtasks is restored by one, or by three if allowed. Two checkpoints are pending."""
+        """The state of two subtasks is restored by one subtask, or by three if allowed. Two checkpoints are pending."""
         limit = self.sink().parallelism_limit
         former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
         before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]
@@ -241,7 +239,6 @@ class SinkContract(_Contract):
         attempt.staged = []
 
     def _dealt(self, prepared: Iterable[Sequence[Value]], parallelism: int) -> list[list[Value]]:
-        """Return the values of each subtask after they were stored in a checkpoint and redistributed."""
         lists: list[list[OperatorListState]] = [[list_state(COMMITTABLES, pieces)] for pieces in prepared]
         dealt = repartition(lists, parallelism)
         return [
@@ -258,8 +255,6 @@ class SinkContract(_Contract):
 
 
 class SourceContract(_Contract):
-    """Tests of a source."""
-
     @abstractmethod
     def source(self) -> Source:
         """Return the source, with the same origin at every call during a test; bounded, if possible."""

@@ -46,7 +46,7 @@ _holders: dict[tuple[str, str], set[object]] = {}
 
 
 def distribute(session: SparkSession, unit: str, holder: object) -> None:
-    """Distribute a unit to every executor before its next task, until the last holder withdraws it. Blocks."""
+    """Distribute a unit to every executor before its next task, until the last holder withdraws the unit. Blocks."""
     context = session.sparkContext
     with _lock:
         holders = _holders.setdefault((context.applicationId, unit), set())
@@ -75,7 +75,7 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
             _take_off_lists(context, unwanted)
             _delete(Path(SparkFiles.getRootDirectory()), unwanted)
             if not has_one_machine(session):
-                # Enough tasks that every executor with a free core gets one.
+                # Enough tasks that every executor with a free core gets a task.
                 parts = max(2, context.defaultParallelism)
                 context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
         except Exception as failed:  # noqa: BLE001 - the job has ended, with or without its files

@@ -18,7 +18,7 @@ class JobFiles:
     def __init__(
         self, *, resources: JobResources = NO_RESOURCES, units: tuple[str, ...] = (), on_path: tuple[str, ...] = ()
     ) -> None:
-        """Create the files; `resources` are those for functions in this process."""
+        """`resources` are for functions in this process."""
         self.resources = resources
         self._units = units
         self._on_path = on_path
@@ -38,7 +38,6 @@ class JobFiles:
             self._session = session
 
     def withdraw(self) -> None:
-        """Withdraw the files. Does nothing if they were withdrawn. Blocks."""
         with self._lock:
             session, self._session = self._session, None
             if session is not None:

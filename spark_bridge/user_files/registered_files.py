@@ -48,7 +48,7 @@ class RegisteredFiles:
 
     @property
     def resources(self) -> JobResources:
-        """Return the resources of a job for functions that are tested in this process."""
+        """Resources for functions that are tested in this process."""
         return JobResources(
             broadcast_variables=None,
             cached_files=dict(self._cached),
@@ -61,7 +61,6 @@ class RegisteredFiles:
         return JobFiles(resources=self.resources, units=units, on_path=tuple(self._on_path))
 
     def add_cached_file(self, path: str, name: str, call: str) -> None:
-        """Register a file, or a folder with its contents. Raises `UserFileError`."""
         source = _existing(path, call)
         write = partial(shutil.copytree if source.is_dir() else shutil.copyfile, source)
         self._add_cached(name, call, write, label=source.name)
@@ -71,7 +70,6 @@ class RegisteredFiles:
         self._add_cached(name, call, lambda folder: _unpack(source, folder, call), label=name)
 
     def add_python(self, path: str, call: str, context: SparkContext) -> None:
-        """Add a module, a zipped package or a folder with modules to the Python path. Raises `UserFileError`."""
         source = _existing(path, call)
         if source.is_dir():
             write: Callable[[Path], object] = partial(shutil.copytree, source)
@@ -86,13 +84,12 @@ class RegisteredFiles:
         self._add_on_path(staged_files.add(source.stem, write), context)
 
     def add_requirements(self, requirements: str, cache: str | None, call: str, context: SparkContext) -> None:
-        """Install requirements, only from the folder `cache` if it is set. Raises `UserFileError`."""
         source = _existing(requirements, call)
         packages = None if cache is None else _existing(cache, call)
         self._add_on_path(staged_files.add("site-packages", lambda to: install(source, packages, to, call)), context)
 
     def close(self) -> None:
-        """Release all files, when no job of the environment runs any more."""
+        """Release all files. Called when no job of the environment runs any more."""
         for context in self._contexts:
             take_off_path(context, self._on_path)
         for unit in self._on_path:

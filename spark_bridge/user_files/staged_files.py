@@ -19,7 +19,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class StagedFiles:
-    """Reference-counted copies by unit, since two environments of a process may share one. Thread-safe."""
+    """Reference-counted copies by unit: two environments of a process may share a unit. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -29,7 +29,7 @@ class StagedFiles:
     def add(self, label: str, write: Callable[[Path], object]) -> str:
         """Add the file or folder that `write` creates at a path. Return its unit, which ends with `label`.
 
-        Exceptions of `write` are passed on, after its output was deleted.
+        Exceptions of `write` are raised again, after its output was deleted.
         """
         with self._lock:
             if self._root is None:
@@ -47,7 +47,6 @@ class StagedFiles:
         return unit
 
     def release(self, unit: str) -> None:
-        """Release a unit, which is deleted after its last use."""
         with self._lock:
             self._uses[unit] -= 1
             if self._uses[unit]:

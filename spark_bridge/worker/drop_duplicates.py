@@ -25,8 +25,6 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicates:
-    """Emits the first row of each key; `columns` are the columns of the input rows."""
-
     columns: tuple[str, ...]
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
@@ -72,7 +70,7 @@ class DropDuplicatesWithin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDuplicates:
-    """Removes expired keys when segments are merged: those whose row is `within_ms` or more before the watermark.
+    """Removes expired keys when segments are merged: keys whose row is `within_ms` or more before the watermark.
 
     It writes no tombstones, because the keys are removed from older segments in the same way.
     """
@@ -87,7 +85,7 @@ class ExpireDuplicates:
 
 
 def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
-    """Return the indices of the rows to emit: in each key, those with times not before the key's `closed_to`.
+    """Return the indices of the rows to emit: in each key, the rows with times not before the key's `closed_to`.
 
     Each emitted row advances `closed_to` of its key by `within`. `keys` are sorted.
     """

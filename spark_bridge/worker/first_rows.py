@@ -12,7 +12,6 @@ from flykka.spark_bridge.worker.keys import RowOrder, counted_in_keys, in_order,
 from flykka.spark_bridge.worker.row_changes import KeyedLists
 
 FIRST_ROWS = "rows"
-"""The column of state with the first rows of a key, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

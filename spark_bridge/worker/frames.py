@@ -72,7 +72,6 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.ChunkedArray:
-    """Convert an Arrow or pandas column to the type of a field."""
     type_text = f"{returned.dtype if hasattr(returned, 'dtype') else returned.type}"
     try:
         if not isinstance(returned, pa.ChunkedArray):

@@ -1,7 +1,8 @@
 """A user's function as it is sent to Python workers, and what it returns: rows, state, and events for the driver.
 
 Events go to a Spark accumulator, by call and partition. A Spark task that runs again sends its events again for the
-same partition, and they replace the earlier ones. So every event counts once, however often its partition is computed.
+same partition, and they replace the earlier events. So every event counts once, however often its partition is
+computed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Sends = dict[tuple[int, int], SentInPartition]
 
 
 class SendsParam:
-    """Keeps the last value of each key, as an `AccumulatorParam`."""
+    """Implements Spark's `AccumulatorParam`: the last value of each key wins."""
 
     def zero(self, value: Sends) -> Sends:
         return {}
@@ -91,8 +92,6 @@ _opened: dict[str, tuple[str, Any]] = {}
 
 
 class SampleAccumulator(Protocol):
-    """Reports samples of metrics to the driver."""
-
     def add_sample(self, sample: MetricSample) -> None: ...
 
 
@@ -180,7 +179,6 @@ class FunctionSpec:
             accumulator.add_sample(sample)
 
     def table(self, parts: Sequence[Emitted]) -> pa.Table:
-        """Return the rows of the main output. Raises `FunctionOutputError`."""
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
     def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
@@ -194,7 +192,6 @@ class FunctionSpec:
         return {OPERATOR_STATE: pa.array(rows, pa.binary())}
 
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
-        """Return the rows of side outputs, by column. Raises `FunctionOutputError`."""
         return {
             side.name: structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side

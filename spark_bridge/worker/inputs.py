@@ -1,7 +1,7 @@
-"""The rows of a batch as a function reads them: from one input, or from two inputs merged into one.
+"""The rows of a batch as a function reads them: from one input, or from two merged inputs.
 
-Merged rows have the columns of both inputs, with the number of the input in the name; those of the other input are
-null. So two inputs are exchanged as one stream, and their columns may have the same names.
+Merged rows have the columns of both inputs, with the number of the input in the name. The columns of the other input
+are null. So two inputs are exchanged as one stream, and their columns may have the same names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ INPUT = "__input"
 
 
 def tagged(number: int, name: str) -> str:
-    """Return the name of an input's column in the merged rows."""
     return f"__{number + 1}_{name}"
 
 
@@ -51,8 +50,6 @@ class RowsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneInput:
-    """The columns that a function reads from its only input, and the event-time column among them."""
-
     columns: tuple[str, ...]
     event_time: EventTime | None
 
@@ -60,7 +57,6 @@ class OneInput:
         return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:
-        """Return the event times of a batch's rows in ms; None without an event-time column."""
         if self.event_time is None:
             return None
         listed: list[int | None] = millis(table.column(self.event_time.column), self.event_time.offset_ms).to_pylist()
@@ -76,7 +72,6 @@ class TwoInputs:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of both inputs, and the column with a row's input."""
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:

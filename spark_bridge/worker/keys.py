@@ -30,7 +30,6 @@ def key_columns(table: pa.Table) -> list[str]:
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """Return True for each row of `left` that equals the row of `right` with the same index."""
     same = np.ones(left.num_rows, dtype=np.bool_)
     for one, other in zip(left.columns, right.columns, strict=True):
         same &= same_values(one, other)
@@ -125,8 +124,6 @@ def _normalised(values: pa.ChunkedArray) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrder:
-    """A column by which rows are ordered, and its direction."""
-
     column: str
     is_descending: bool
     nulls_first: bool

@@ -30,7 +30,6 @@ _FIRST_TIMERS = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSI
 
 
 def as_lists(state: pa.Table) -> StateColumns:
-    """Return the state of keys as lists, with one slot for each row."""
     columns = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
     event_timers, processing_timers = columns.pop(EVENT_TIMERS), columns.pop(PROCESSING_TIMERS)
     touched = {name.removeprefix(TOUCHED): columns.pop(name) for name in list(columns) if name.startswith(TOUCHED)}
@@ -71,7 +70,7 @@ class RemoveExpired:
     processing_time_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """Remove expired state from rows, whose order stays."""
+        """Remove expired state. The rows keep their order."""
         descriptors = cloudpickle.loads(self.descriptors)
         has_expired = np.zeros(rows.num_rows, dtype=np.bool_)
         for each in descriptors:

@@ -1,4 +1,4 @@
-"""Partial aggregates by key: those of a batch are merged into the stored ones.
+"""Partial aggregates by key: the aggregates of a batch are merged into the stored aggregates.
 
 As in Spark, nulls are ignored, NaN is the greatest number, and a sum that exceeds its type is an error, or wraps.
 """
@@ -32,8 +32,6 @@ EXACT_DIGITS = 28
 
 
 class PartFunction(StrEnum):
-    """The function that merges two partial aggregates."""
-
     SUM = "sum"
     MIN = "min"
     MAX = "max"
@@ -100,7 +98,8 @@ def reduced(
     kept: pa.ChunkedArray | None = None,
     wraps: bool = False,
 ) -> pa.ChunkedArray:
-    """Merge the partial aggregates of each of `number` keys, with the `kept` ones, if any. `keys` are ascending.
+    """Merge the partial aggregates of each of `number` keys, including the stored aggregates `kept`, if any. `keys` are
+    ascending.
 
     Raises:
         OverflowError: a sum that does not wrap exceeds its type. Intermediate sums may exceed it.
@@ -120,7 +119,7 @@ def reduced(
 
 
 def _in_pairs(merge: _Merge, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
-    """Merge the partial aggregates of each of `number` keys in pairs, until each key has one."""
+    """Merge the partial aggregates of each of `number` keys in pairs, until each key has one aggregate."""
     while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))

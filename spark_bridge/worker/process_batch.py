@@ -166,8 +166,6 @@ class KeyedWork(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKeyedBatch(KeyedWork):
-    """Calls a function with a batch and the state of its keys."""
-
     function: BatchFunction
 
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,6 @@ from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, same_rows
 from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
-"""The state column that contains a key's current row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ class KeyedLists:
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
-    """Return True for the rows of a kind. `row_kind` is the column with their kinds; None if all rows are inserts."""
+    """Return a mask of the rows of a kind. `row_kind` is the column with their kinds; None if all rows are inserts."""
     if row_kind is None:
         return np.zeros(rows.num_rows, np.bool_)
     is_equal = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)

@@ -20,7 +20,6 @@ class MapRows:
     emitted: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Map the rows of a partition. Raises `FunctionOutputError` for a result that does not fit the output."""
         collector = Collector(self.emitted.names, None)
         for rows in map(_rows, batches):
             collector.collect([_called(self.function, row) for row in rows])

@@ -19,12 +19,14 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 HAS_ROW = "__kept"
-"""The column of state that is true if a key has a row, which may consist of nulls. Other columns are the row's."""
+"""The column of state that is true if a key has a row, which may consist of nulls. The other columns contain the
+row.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepExtremeRow:
-    """Stores the row with the least or greatest `column`, and the first one of several such rows.
+    """Stores the row with the least or greatest `column`; the first such row if there are several.
 
     Rows with null in the column are stored only if the key has no other rows. NaN is the greatest number, as in Spark.
     """
@@ -42,7 +44,7 @@ class KeepExtremeRow:
         return Processed(rows=rows, state=_as_segment(rows.take(changed), state.schema), changed=changed)
 
     def _best(self, rows: pa.Table, keys: Rows) -> Rows:
-        """Return the index of each key's best row, the first one of equally good rows."""
+        """Return the index of each key's best row, the first of equally good rows."""
         values = rows.column(self.column)
         order = pa.table({"key": keys, "value": values, "place": np.arange(len(keys))})
         sorting = [("key", "ascending"), ("value", "descending" if self.is_greatest else "ascending")]
@@ -57,8 +59,6 @@ class KeepExtremeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRows:
-    """Stores the result of a function of the previous row and the next row."""
-
     pickled: bytes = field(repr=False)
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:

@@ -35,14 +35,11 @@ NEXT_PROCESSING_TIMER = "__next_processing_timer"
 RUN_ROWS = 1 << 20
 
 UNFINISHED = ".unfinished"
-"""The suffix of an incomplete file's name."""
 
 _LAST = np.iinfo(np.int64).max
 
 
 class Run:
-    """Rows of a segment, sorted by position."""
-
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.table = pa.Table.from_batches([batch])
         self.positions: Rows = batch.column(POSITION).to_numpy()
@@ -78,7 +75,6 @@ def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
 
 
 def read_segment(path: Path) -> Segment:
-    """Map a file into memory. Raises `FileNotFoundError`."""
     reader = ipc.open_file(pa.memory_map(str(path)))
     batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
     return tuple(Run(batch) for batch in batches if batch.num_rows)

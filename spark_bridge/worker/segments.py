@@ -105,7 +105,6 @@ class SegmentFolder:
                 path.unlink(missing_ok=True)
 
     def delete(self, segment: str) -> None:
-        """Delete the executor's copy and the shared copy of a segment."""
         self.path(segment).unlink(missing_ok=True)
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
@@ -134,7 +133,7 @@ SAVED = "place long, rows long, name string, size_bytes long, digest binary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSegments:
-    """Merges segments, which are named from the oldest to the newest, into one."""
+    """Merges segments, which are named from the oldest to the newest, into one segment."""
 
     folder: SegmentFolder
     names: tuple[str, ...]
@@ -155,7 +154,7 @@ class SaveSegments:
     """Writes the newest row of each key from segments to an address. `saved` are addresses with their segments.
 
     The segments are named from the oldest to the newest. When a file is reported, it is durable, with its folders below
-    `within`; if that is None, nothing is synced.
+    `within`; if `within` is None, nothing is synced.
     """
 
     folder: SegmentFolder
@@ -192,7 +191,6 @@ class SaveRows:
     within: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows. Yield the saved file of each subtask."""
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
         for subtask, parts in of_subtask:
             address = f"{self.address}/{subtask}"

@@ -2,7 +2,7 @@
 
 The state of a key consists of list columns with its open sessions, ordered by start. Times are in microseconds. A
 session ends when the watermark has reached the time of its last row plus the gap. A row of exactly that time still
-belongs to it, as in Spark's session_window, however the rows are divided into batches.
+belongs to the session, as in Spark's session_window, however the rows are divided into batches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class Sessions:
 
     @classmethod
     def open_in(cls, state: pa.Table) -> Sessions:
-        """Return the sessions in state, in which each row contains the lists of a key."""
         names = (name for name in state.column_names if name.startswith(OPEN))
         lists = {name.removeprefix(OPEN): state.column(name).combine_chunks() for name in names}
         lengths = lists[START].value_lengths().fill_null(0).to_numpy()
@@ -90,7 +89,7 @@ class MergeSessions:
         )
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
-        """Return the sessions of all keys, and flags of those that were open before the batch."""
+        """Return the sessions of all keys, and a mask of the sessions that were open before the batch."""
         # Columns that are never null have another schema.
         came = pa.table({name: batch.rows.column(name) for name in before.table.column_names})
         rows = pa.concat_tables([before.table, came])
@@ -130,14 +129,14 @@ class FireSessions:
 
 
 def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
-    """Return the indices of rows that begin a session: those after a row of another key, or after the ends of all
+    """Return the indices of rows that begin a session: rows after a row of another key, or after the ends of all
     previous rows of the key.
 
     Rows are sorted by key and start.
     """
     distinct, rank = np.unique(ends, return_inverse=True)
     of_key = keys * len(distinct)
-    # Keys ascend, so the running maximum is that of the row's own key.
+    # Keys ascend, so the running maximum belongs to the row's own key.
     last_end = distinct[np.maximum.accumulate(of_key + rank) - of_key]
     is_first = np.ones(len(keys), dtype=np.bool_)
     is_first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > last_end[:-1])

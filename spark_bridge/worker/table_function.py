@@ -1,4 +1,4 @@
-"""Calls a user's function with all rows of a batch as one table, and with the state of their keys as another."""
+"""Calls a user's function with two tables: all rows of a batch, and the state of their keys."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Frames(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A pickled function of rows or of timers. `keys` are the names of the keys, `columns` those of the rows.
+    """A pickled function of rows or of timers. `keys` are the names of the keys, `columns` the names of the rows'
+    columns.
 
-    `timer` is the column of state with the next timer of a key, if there is one.
+    `timer` is the optional column of state with the next timer of a key.
     """
 
     pickled: bytes = field(repr=False)
@@ -91,7 +92,6 @@ class ProcessTable:
     spec: TableSpec
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         rows = batch.rows.select(spec.columns)
         for place, name in enumerate(spec.keys):
@@ -111,7 +111,6 @@ class FireTableTimers:
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Fire timers. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         is_due = pc.less_equal(state.column(NEXT_EVENT_TIMER), self.due_ms)
         due: Rows = np.flatnonzero(pc.fill_null(is_due, False).to_numpy())

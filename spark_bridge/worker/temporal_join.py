@@ -32,8 +32,6 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSide:
-    """The columns of a side in state, and which one is its event time."""
-
     columns: tuple[str, ...]
     event_time: EventTime
 
@@ -67,7 +65,7 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order), key_of=of_both[order])
 
     def versions_with(self, versions: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
-        """Add versions, ordered by time. The last one of several versions with the same time wins."""
+        """Add versions, ordered by time. The last of several versions with the same time wins."""
         if self.row_kind is not None:
             # A retraction is ignored, because it precedes a new version with the same time.
             is_version = ~is_kind(rows, self.row_kind, UPDATE_BEFORE)
@@ -81,10 +79,10 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order[is_last]), key_of=of_both[is_last])
 
     def needed(self, versions: KeyedLists, waiting: KeyedLists, watermark_ms: int, keys: int) -> KeyedLists:
-        """Return the versions that the waiting rows or later rows of `keys` keys may need.
+        """Return the versions that waiting rows or later rows may need. `keys` is the number of keys.
 
-        Among the versions before the watermark and all waiting rows, only the newest is needed; if it is a deletion,
-        none is.
+        Among the versions before the watermark and all waiting rows, only the newest version is needed; if it is a
+        deletion, no version is needed.
         """
         times = self.right.times(versions.rows)
         is_past = (times // MICROS_PER_MS <= watermark_ms) & (
@@ -156,7 +154,7 @@ class StoreForTemporalJoin:
     """Stores the rows of a batch that arrive after a watermark. Left rows before the watermark are late.
 
     Late rows go to the side output `late_data`; if it is None, they are dropped and counted. A version before the
-    watermark affects only later rows, not joined ones.
+    watermark affects only later rows, not rows that are joined already.
     """
 
     sides: TemporalSides
@@ -187,14 +185,11 @@ class StoreForTemporalJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTemporalJoin:
-    """Joins the left rows up to the watermark `due_ms`."""
-
     sides: TemporalSides
     due_ms: int
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Join the waiting rows that are due with the versions at their times."""
         sides = self.sides
         waiting, versions = sides.lists_in(state)
         is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms

@@ -28,7 +28,7 @@ MICROS = pa.timestamp("us", "UTC")
 
 
 def as_held(rows: T) -> T:
-    """Convert rows to nullable columns and times in UTC, including those in lists, maps and structs.
+    """Convert rows to nullable columns and times in UTC, including values in lists, maps and structs.
 
     The fields of a null struct are null, and Arrow does not cast these to fields that are not nullable.
     """

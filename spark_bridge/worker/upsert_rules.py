@@ -1,8 +1,8 @@
 """Rows by the key of a sink: at each barrier one row of each key is chosen and published (SinkUpsertMaterializer).
 
-The index has the rows of each sink key with their weights, like that of any operator over changing rows, and a mark on
-the row that the sink has. Between barriers only weights change: two rows of a key may be there until the removal of one
-arrives. At a barrier a rule chooses among the rows that are there.
+The index has the rows of each sink key with their weights, as in every operator over changing rows, and marks the row
+that the sink has. Between barriers only weights change: a key may have two rows until the removal of one row arrives.
+At a barrier a rule chooses among the present rows.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ConflictRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRules:
-    """Chooses the row of each key: with DEDUPLICATE the greatest one, otherwise the published one, or the least.
+    """Chooses the row of each key: with DEDUPLICATE the greatest row, otherwise the published row, else the least row.
 
-    Rows are compared by the columns of `order`, as by Spark's ORDER BY. Rows have `columns`; `keys` are the sink's. The
-    kind of an emitted row is in the column `row_kind`.
+    Rows are compared by the columns of `order`, as by Spark's ORDER BY. Rows have `columns`; `keys` are the keys of the
+    sink. The kind of an emitted row is in the column `row_kind`.
     """
 
     rule: ConflictRule
@@ -72,14 +72,13 @@ class UpsertRules:
         )
 
     def content(self, keys: pa.Table) -> pa.Table:
-        """Return the rows that are in key columns after those of the sink's key."""
         return keys.select(key_columns(keys)[len(self.keys) :]).rename_columns(list(self.columns))
 
     def emitted(self, rows: pa.Table, kinds: list[str]) -> pa.Table:
         return rows.append_column(self.row_kind, pa.array(kinds, pa.string()))
 
     def chosen(self, rows: pa.Table, key_of: Rows, weights: Rows, is_published: Mask) -> tuple[Rows, Rows]:
-        """Return the place of the chosen row of each key, -1 without one, and the rows that share a key, in order."""
+        """Return the index of the chosen row of each key, -1 without a row, and the rows that share a key, in order."""
         present = np.flatnonzero(weights > 0)
         counts = np.bincount(key_of[present], minlength=key_of.max(initial=-1) + 1)
         places = np.full(len(counts), -1)
@@ -100,14 +99,13 @@ class UpsertRules:
         return places, several
 
     def conflict(self, rows: pa.Table, several: Rows) -> str:
-        """Describe the first two rows that share a key."""
         one, other = (rows.slice(int(place), 1).to_pylist()[0] for place in several[:2])
         return f"the key {_text({key: one[key] for key in self.keys})}: {_text(one)} and {_text(other)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRows(KeyedWork):
-    """Emits an upsert or a delete for each key whose row is another one than at the last barrier.
+    """Emits an upsert or a delete for each key whose row has changed since the last barrier.
 
     `touched` are the segments with changes since then, which have versions from `since`. If it `judges`, and the rule
     is ERROR, two rows of a key are reported, and nothing else happens.
@@ -161,7 +159,7 @@ def _state(weights: Rows, is_published: Mask) -> pa.Table:
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values that Arrow can sort: texts for nested ones."""
+    """Return values that Arrow can sort: texts for nested values."""
     if not pa.types.is_nested(values.type):
         return values
     texts = (None if value is None else repr(normalised_value(value)) for value in values.to_pylist())

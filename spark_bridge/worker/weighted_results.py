@@ -16,8 +16,6 @@ IS_AFTER = "__is_after"
 
 
 class JoinKind(StrEnum):
-    """The kinds of joins, by their names in Spark's DataFrame API."""
-
     INNER = "inner"
     LEFT = "left_outer"
     RIGHT = "right_outer"

@@ -27,7 +27,9 @@ from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 WEIGHT = "__weight"
 
 ROW_BITS = 27
-"""The number of low bits of a position that distinguish rows of an index key. The bits above are the index key's."""
+"""The number of low bits of a position that distinguish rows of an index key. The bits above belong to the index
+key.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class WeightedRows:
         return WeightedRows(rows=rows.take(first[present]), weights=weights[present], key_of=key_of[first[present]])
 
     def present(self) -> WeightedRows:
-        """Return the rows with a positive weight: without those that were removed before they were added."""
+        """Return the rows with a positive weight: without rows that were removed before they were added."""
         return self.taken(np.flatnonzero(self.weights > 0))
 
     def __neg__(self) -> WeightedRows:
@@ -66,15 +68,14 @@ class WeightedRows:
         return self.rows.append_column(WEIGHT, pa.array(self.weights))
 
     def repeated(self) -> pa.Table:
-        """Return each present row as often as its weight specifies."""
         return self.rows.take(np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0)))
 
 
 class WeightedFunction(Protocol):
     """Returns the changes of the results that a batch causes.
 
-    `before` are the rows of the batch's index keys before the batch; `keys` are these index keys. With `keeps_empty`,
-    the last row of a key stays, with weight 0.
+    `keys` are the index keys of the batch, `before` their rows before the batch. With `keeps_empty`, the last row of a
+    key stays, with weight 0.
     """
 
     @property
@@ -141,6 +142,5 @@ class ProcessChanges(KeyedWork):
 
 
 def _distinct(keys: pa.Table) -> tuple[pa.Table, Rows]:
-    """Return the distinct rows of a table, and for each row the index of its distinct row."""
     _, first, numbers = np.unique(numbers_of_rows(keys), return_index=True, return_inverse=True)
     return keys.take(first), numbers

@@ -40,7 +40,6 @@ def read_values(texts: Mapping[str, object], where: str) -> Values:
 
 
 def read_value(name: str, value: object, where: str) -> Any:
-    """Parse the value of one option. Raises `ConfigurationError` with the origin `where`."""
     option = OPTIONS.get(name)
     if option is None:
         raise ConfigurationError(f"{where}: unknown option{suggestion(name, OPTIONS)}")
@@ -84,7 +83,7 @@ def _by_variable() -> dict[str, str]:
 
 
 def merged(*levels: Values) -> Values:
-    """Merge the levels; later ones override earlier ones."""
+    """Merge the levels; later levels override earlier levels."""
     values: dict[str, Any] = {}
     for level in levels:
         if any(name in level for name in _PLACES):
@@ -126,7 +125,6 @@ def incomplete(values: Values, format_name: Callable[[str], str] = str) -> str |
 
 
 def applied(settings: JobSettings, values: Values) -> JobSettings:
-    """Apply the values to the settings of jobs. Raises `ProgramError` if values contradict each other."""
     for option in OPTIONS.values():
         if option.name in values:
             settings = option.applied(settings, values[option.name])
@@ -134,6 +132,5 @@ def applied(settings: JobSettings, values: Values) -> JobSettings:
 
 
 def suggestion(name: str, names: Any) -> str:
-    """Suggest a similar name; empty if there is none."""
     close = get_close_matches(name, tuple(names), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

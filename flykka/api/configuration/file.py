@@ -17,7 +17,7 @@ TABLE = "tool.flykka"
 
 
 def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | None:
-    """Return the file that `FLYKKA_CONFIG` names (empty: none), else the one in `folder`, else None.
+    """Return the file that `FLYKKA_CONFIG` names (empty: none), else the file in `folder`, else None.
 
     Raises:
         ConfigurationError: the named file does not exist, or the folder contains both files.

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from flykka.api.user_files import UserFiles
 
 Values = Mapping[str, Any]
-"""Option values by option name."""
 
 PREFIX = "FLYKKA_"
-"""The prefix of the environment variables."""
 
 
 class OptionGroup(StrEnum):
@@ -63,8 +61,6 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption:
-    """An option with its name, group, value type and description."""
-
     name: str
     group: OptionGroup
     form: Form
@@ -72,12 +68,10 @@ class ConfigOption:
 
     @property
     def flag(self) -> str:
-        """The name on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """All names on a command line."""
         return (*self.meaning.flags, self.flag)
 
     @property
@@ -85,7 +79,6 @@ class ConfigOption:
         return f"{PREFIX}{self.name.upper()}"
 
     def applied(self, settings: JobSettings, value: Any) -> JobSettings:
-        """Apply the value to the settings of jobs. Raises `ProgramError` if the value contradicts another setting."""
         sets = self.meaning.sets
         if sets is None:
             return settings
@@ -93,7 +86,6 @@ class ConfigOption:
 
 
 def rows(group: OptionGroup, table: type) -> Iterator[ConfigOption]:
-    """Yield the options of a `TypedDict` whose annotations have a Form and a Meaning."""
     for name, annotated in table.__annotations__.items():
         form, meaning = annotated.__metadata__
         yield ConfigOption(name=name, group=group, form=form, meaning=meaning)

@@ -199,8 +199,6 @@ class PositionalOptions(TypedDict, total=False):
 
 
 class ClusterOptions(TypedDict, total=False):
-    """Options of an environment's cluster."""
-
     max_task_managers: Annotated[
         Count,
         Meaning(
@@ -271,8 +269,6 @@ class ClusterOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of the jobs of an environment."""
-
     restart_strategy: Annotated[
         RestartStrategyConfiguration | str | None,
         Form("STRATEGY", stated(restart_strategy)),
@@ -447,8 +443,6 @@ class JobOptions(TypedDict, total=False):
 
 
 class FunctionOptions(TypedDict, total=False):
-    """Files, Python packages and parameters for user functions."""
-
     python_files: Annotated[
         Paths | None,
         Form("PATH,...", paths, is_path=True),
@@ -492,8 +486,6 @@ class FunctionOptions(TypedDict, total=False):
 
 
 class CheckpointOptions(TypedDict, total=False):
-    """Options of checkpoints and savepoints."""
-
     checkpoint_dir: Annotated[
         Directory,
         Meaning(
@@ -673,8 +665,6 @@ class StartOptions(TypedDict, total=False):
 
 
 class RecordingOptions(TypedDict, total=False):
-    """Options of trace recordings."""
-
     record: Annotated[
         "str | PathLike[str] | TraceRecorder | None",
         Form("FILE", _trace, is_path=True),
@@ -711,8 +701,6 @@ class RecordingOptions(TypedDict, total=False):
 
 
 class RestOptions(TypedDict, total=False):
-    """Options of the web page and the REST interface."""
-
     rest: Annotated[
         str | int | None,
         Form("[HOST:]PORT", _address),
@@ -745,8 +733,6 @@ class RestOptions(TypedDict, total=False):
 
 
 class ReportingOptions(TypedDict, total=False):
-    """Options of the export of metrics."""
-
     otel: Annotated[
         str | None,
         Form("ENDPOINT", checked_endpoint),

@@ -25,8 +25,6 @@ _FLAGS = {"true": True, "false": False}
 
 
 def whole_number(least: int) -> Callable[[Any], int]:
-    """Return a parser of integers not below `least`."""
-
     def read(value: Any) -> int:
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
         if type(number) is not int or number < least:
@@ -48,7 +46,6 @@ def permissions(value: Any) -> int:
 
 
 def positive_duration(value: Any) -> int:
-    """Parse a duration above zero into milliseconds."""
     try:
         return positive_duration_ms(value, "the length of time")
     except DurationError as wrong:
@@ -64,12 +61,10 @@ def duration(value: Any) -> int:
 
 
 def duration_or(word: str) -> Callable[[Any], int | str]:
-    """Return a parser of durations that also accepts `word`."""
     return lambda value: word if value == word else duration(value)
 
 
 def cores(value: Any) -> float:
-    """Parse a number of cores, possibly fractional."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -80,12 +75,10 @@ def cores(value: Any) -> float:
 
 
 def memory_size(value: Any) -> int:
-    """Parse a size such as `512mb` into bytes."""
     return positive_size_bytes(value)
 
 
 def parallelism(value: Any) -> int | str:
-    """Parse an integer not below 1, or `auto`."""
     return "auto" if value == "auto" else whole_number(1)(value)
 
 
@@ -116,14 +109,12 @@ def word(*allowed: str) -> Callable[[Any], str]:
 
 
 def text(value: Any) -> str:
-    """Check that a text is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{value!r} is not a string" if not isinstance(value, str) else "it is empty")
     return value
 
 
 def path(value: Any) -> str:
-    """Parse a path or an address, from a text or a `PathLike`."""
     return text(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
@@ -151,12 +142,10 @@ def by_name(texts: Any) -> dict[str, str]:
 
 
 def paths_by_name(texts: Any) -> dict[str, str]:
-    """Parse a mapping of paths by name; the formats are those of `by_name`."""
     return {name: path(value) for name, value in by_name(texts).items()}
 
 
 def flag(value: Any) -> bool:
-    """Parse `true` or `false`."""
     parsed = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else value
     if type(parsed) is not bool:
         raise ValueError(f"{value!r} is neither true nor false")

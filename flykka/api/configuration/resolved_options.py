@@ -33,7 +33,7 @@ class EnvironmentOptions:
         self._program_values: Values = {}
 
     def set_options(self, options: Mapping[str, object], where: str = _IN_THE_PROGRAM) -> None:
-        """Set options from the program; later calls override earlier ones.
+        """Set options from the program; later calls override earlier calls.
 
         Raises:
             ConfigurationError: there is no such option, or its value is invalid.
@@ -60,7 +60,6 @@ class EnvironmentOptions:
         return applied(settings, {name: each for name, each in values.items() if OPTIONS[name].meaning.field is None})
 
     def register_files(self, files: UserFiles) -> None:
-        """Register the files and parameters of user functions. Raises `ProgramError`."""
         values = self.values
         for option in OPTIONS.values():
             if option.name in values and option.meaning.register is not None:
@@ -71,7 +70,6 @@ class EnvironmentOptions:
         return master
 
     def cluster_settings(self) -> ClusterSettings:
-        """Return the settings of the cluster. Raises the errors of `values`."""
         values = self.values
         fields_set: dict[str, Any] = {
             option.meaning.field: values[name]

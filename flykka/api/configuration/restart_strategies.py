@@ -17,7 +17,9 @@ from flykka.messages.graph.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 DEFAULT_MAX_SAME_FAILURES = 10
-"""After about 75 s with the default delays and no completed checkpoint, a failure is considered permanent."""
+"""Maximum number of identical failures. With the default delays and no completed checkpoint it is reached after about
+75 s.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class RestartStrategies:
 
         The delay is reset to `initial_backoff` after `reset_backoff_threshold`, plus the delay itself, without a
         failure. The delay varies at random by a fraction of up to `jitter_factor`, so that jobs that fail together do
-        not restart together. The defaults are those of Flink 2.
+        not restart together. The defaults are the same as in Flink 2.
 
         The number of restarts is unlimited, except for permanent errors: a job fails for good after `max_same_failures`
         identical failures without a completed checkpoint in between (None: no such limit). Failures are identical if

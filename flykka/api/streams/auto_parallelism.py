@@ -54,7 +54,7 @@ def _share_of_a_group(requested: Mapping[Transformation, int], groups: Mapping[T
 
 
 def _groups(transformations: Sequence[Transformation]) -> Mapping[Transformation, str]:
-    """Return the slot sharing group of each operator: its own group, else that of its inputs if they agree."""
+    """Return the slot sharing group of each operator: its own group, else the group of its inputs if they agree."""
     groups: dict[Transformation, str] = {}
     for operator in transformations:
         of_inputs = {groups[each.source] for each in operator.inputs}

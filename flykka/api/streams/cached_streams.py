@@ -1,8 +1,8 @@
 """The cached streams of an environment, and the operators that they become in a job (Flink's CacheTransformation).
 
-A cached stream outlives the program that defines it: all later programs may read it. In a program it is a single
-operator with everything upstream of it. When a job is built, this operator becomes a source if its rows are cached
-already; otherwise a sink is added that caches its rows.
+A cached stream outlives the program that defines it: all later programs may read it. In a program, a single operator
+represents the stream and all operators upstream of it. When a job is built, this operator becomes a source if its rows
+are cached already; otherwise a sink is added that caches its rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class CachedStreams:
         self._numbers = count(1)
 
     def transformation(self, inputs: tuple[Input, ...], row_type: StreamType, position: int) -> Transformation:
-        """Create the operator of a cached stream, at this position in its program."""
         uid = f"cached-{next(self._numbers)}"
         code = CacheCode(
             function=unchanged,
@@ -56,7 +55,6 @@ class CachedStreams:
         )
 
     def invalidate(self, operator: Transformation) -> None:
-        """Release the rows of a cached stream."""
         assert isinstance(operator.code, CacheCode), f"{operator} is not a cached stream"
         if self._datasets is not None:
             self._datasets.release(operator.code.dataset_id)
@@ -90,7 +88,9 @@ class CachedStreams:
 
 
 class _JobOperators:
-    """Builds the operators of one job from those of its program and those upstream of earlier cached streams."""
+    """Builds the operators of one job from the operators of its program and the operators upstream of earlier cached
+    streams.
+    """
 
     def __init__(
         self,
@@ -124,7 +124,6 @@ class _JobOperators:
             self._made[operator] = replace(operator, inputs=inputs)
 
     def checked(self) -> tuple[Transformation, ...]:
-        """Return all operators. Raises `DuplicateUidError` if two operators have the same uid."""
         by_uid: dict[str, Transformation] = {}
         for operator in (*self._made.values(), *self._keeping):
             other = by_uid.setdefault(operator.uid, operator)

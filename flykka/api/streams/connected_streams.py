@@ -1,6 +1,6 @@
 """Two streams with different columns that one operator reads (Flink's ConnectedStreams and BroadcastConnectedStream).
 
-A function has one method for each stream. The operator's watermark is that of the slower input.
+A function has one method for each stream. The operator has the watermark of the slower input.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class BroadcastStream:
 
 
 class _Connected:
-    """Two streams that an operator with two inputs reads. `broadcast` are the broadcast states of the second stream."""
+    """`broadcast` are the broadcast states of the second stream."""
 
     def __init__(self, first: Dataflow, second: Dataflow, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
         self._first = first
@@ -166,7 +166,7 @@ class ConnectedStreams(_Connected):
 
         If both streams are keyed, `function` is a `KeyedCoProcessFunction`, which has state and timers per key, else a
         `CoProcessFunction`. It emits rows with the columns `output`, for example `"id bigint, name string"`. Side
-        outputs work as in `process` of a single stream. The event time of the rows is that of the first stream whose
+        outputs work as in `process` of a single stream. The rows have the event time of the first stream whose
         event-time column they contain.
 
         Raises:

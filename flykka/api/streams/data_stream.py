@@ -65,11 +65,11 @@ Row = dict[str, Any]
 class Stream(MigrationHints):
     """The rows that operators emit, keyed or not.
 
-    Stateless operations on rows are those of a DataFrame, with the same arguments and meaning. The camel-case names of
-    DataFrame methods work too. Each operation is a separate operator; consecutive ones run as one Spark plan. They are
-    computed batch by batch, so the result for a row must not depend on how the stream is divided into batches, unless
-    `transform` allows that. Each operation is immediately tried on the stream's prototype, and raises `StreamTypeError`
-    if it does not fit.
+    Stateless operations on rows have the same names, arguments and meaning as in a DataFrame. The camel-case names of
+    DataFrame methods work too. Each operation is a separate operator; consecutive operators run as one Spark plan. They
+    are computed batch by batch, so the result for a row must not depend on how the stream is divided into batches,
+    unless `transform` allows that. Each operation is immediately tried on the stream's prototype, and raises
+    `StreamTypeError` if it does not fit.
 
     Spark's Python workers call the functions of `map`, `flat_map` and `filter`, one batch at a time; rows are dicts by
     column name. Where Spark expressions suffice, they are many times faster: `select`, `with_column`, `where`.
@@ -99,7 +99,7 @@ class Stream(MigrationHints):
 
     @property
     def changelog(self) -> Changelog:
-        """The kind of changes: append-only rows, or rows that replace earlier ones with the same key."""
+        """The kind of changes: append-only rows, or rows that replace earlier rows with the same key."""
         return self.flow.type.changelog
 
     def print_schema(self) -> None:
@@ -143,8 +143,8 @@ class Stream(MigrationHints):
         `per_batch=True` allows that within each batch. Only Spark's plan is checked: not actions such as
         `rows.count()`, and not Python code that processes the rows.
 
-        A function may be called for a batch before it is called for an earlier one; results are forwarded in the order
-        of the batches. A `RichFunction` is called for the batches one after another, in their order.
+        A function may be called for a batch before it is called for an earlier batch; results are forwarded in the
+        order of the batches. A `RichFunction` is called for the batches one after another, in their order.
 
         Raises:
             StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or combines
@@ -182,7 +182,7 @@ class Stream(MigrationHints):
     withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
-        """Add these columns, or replace those with the same names, each computed from the previous columns."""
+        """Add these columns, or replace columns with the same names, each computed from the previous columns."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
@@ -251,7 +251,7 @@ class Stream(MigrationHints):
         how: str = "inner",
         refresh: Duration | None = None,
     ) -> DataStream:
-        """Join every batch with a static DataFrame, or with `refresh` with one that may change.
+        """Join every batch with a static DataFrame, or with a DataFrame that may change if `refresh` is set.
 
         `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
         batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
@@ -336,7 +336,7 @@ class Stream(MigrationHints):
     def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
 
     def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Connect this stream with another one, which may have different columns, so that one function reads both.
+        """Connect this stream with another stream, which may have different columns, so that one function reads both.
 
         If the other stream is broadcast with `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
@@ -386,7 +386,7 @@ class DataStream(Stream, OperatorSettings):
         """Return the rows of this stream and of others with the same columns, in no particular order.
 
         As in Flink, a union is not an operator: the next operator has an input from each stream, and its watermark is
-        that of the slowest input. The union has an event time if all streams have theirs in the same column.
+        that of the slowest input. The union has an event time if all streams have it in the same column.
 
         Raises:
             ProgramError: no other stream is given, or a stream belongs to another environment or job.
@@ -402,7 +402,7 @@ class DataStream(Stream, OperatorSettings):
     def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
         """Split the rows: `rest, side = stream.side_output(condition)`.
 
-        Rows for which the condition is true go to `side`, all others, including those for which it is null, to `rest`.
+        Rows for which the condition is true go to `side`, all other rows, also if the condition is null, to `rest`.
 
         Raises:
             StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
@@ -571,8 +571,8 @@ class DataStream(Stream, OperatorSettings):
 
         Without `within` every kept row is remembered forever, so the state grows. With it, for example `"1 day"`, rows
         are compared by event time: a row is dropped if it is earlier than the kept row, or later by less than `within`.
-        A kept row is forgotten when the watermark is `within` past it. Therefore late rows are dropped and counted, as
-        by Spark's dropDuplicatesWithinWatermark.
+        A kept row is removed from the state when the watermark is `within` past its event time. Therefore late rows are
+        dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
             ProgramError: no column is given, or `within` is not a positive duration.
@@ -586,9 +586,9 @@ class DataStream(Stream, OperatorSettings):
         """Assign the event time that the strategy defines, and generate watermarks at this operator.
 
         Use this for an event time that is computed, or whose column the source does not declare. The event-time column
-        is that of `with_timestamp_column(...)`, by default the current one. As in Flink, watermarks from upstream are
-        dropped, except at the end of the input. The operator starts a new task, which processes batches in the order in
-        which they were produced. An event time that is declared at the source saves this task.
+        is set by `with_timestamp_column(...)`, by default the current event-time column. As in Flink, watermarks from
+        upstream are dropped, except at the end of the input. The operator starts a new task, which processes batches in
+        the order in which they were produced. An event time that is declared at the source saves this task.
 
         Raises:
             ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator cannot do.
@@ -635,7 +635,7 @@ class DataStream(Stream, OperatorSettings):
 
 
 class SideOutputDataStream(DataStream):
-    """The rows that an operator emits to a side output. Its settings are those of the operator."""
+    """The rows that an operator emits to a side output. It has the settings of the operator."""
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
         """Raise `ProgramError`, because a side output has the parallelism of its operator."""

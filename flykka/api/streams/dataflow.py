@@ -80,7 +80,6 @@ class Dataflow:
         return operator
 
     def add_operator(self, name: str, code: OperatorCode, inputs: tuple[Input, ...] | None = None) -> Transformation:
-        """Add an operator that reads these rows, or `inputs`."""
         # Only the head of a chain receives watermarks and timers. An aggregation always follows an exchange.
         is_head = code.is_head and not isinstance(code, AggregateCode)
         operator = Transformation(
@@ -98,12 +97,10 @@ class Dataflow:
     def emitted(
         self, operator: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
     ) -> Dataflow:
-        """Return the dataflow that an operator of the same program emits."""
         inputs = (Input(source=operator),)
         return Dataflow(program=self.program, inputs=inputs, type=row_type, side_outputs=side_outputs)
 
     def through(self, name: str, code: OperatorCode, row_type: StreamType) -> Dataflow:
-        """Add an operator and return its rows, with the changelog that its code determines."""
         return self.emitted(self.add_operator(name, code), row_type.emitted_by(code))
 
     def typed(self, changelog: Changelog, event_time: EventTime | None = None) -> Dataflow:
@@ -112,11 +109,10 @@ class Dataflow:
         return Dataflow(program=self.program, inputs=self.inputs, type=row_type)
 
     def partitioned(self, strategy: ShipStrategy) -> Dataflow:
-        """Return the same rows with this partitioning; it replaces any earlier one."""
+        """Return the same rows with this partitioning, which replaces any earlier partitioning."""
         return Dataflow(program=self.program, inputs=partitioned(self.inputs, strategy), type=self.type)
 
     def in_one_subtask(self) -> Dataflow:
-        """Return the same rows, read by operators with a single subtask."""
         return replace(self.partitioned(ShipStrategy.GLOBAL), parallelism_limit=1)
 
     def keyed(self, columns: tuple[Column | str, ...]) -> Dataflow:

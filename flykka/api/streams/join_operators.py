@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Two keyed dataflows of one program."""
-
     left: Dataflow
     right: Dataflow
 
@@ -55,7 +53,6 @@ class Sides:
         return f"{self.left} with {self.right}"
 
     def check_program(self, verb: str) -> None:
-        """Raise `ProgramError` if the dataflows belong to different environments or jobs."""
         check_one_program(f"{verb} of {self}", self.left.program, self.right.program)
 
     def check_timed(self, verb: str) -> None:
@@ -75,7 +72,6 @@ class Sides:
 
 
 def check_append_only(what: str, flow: Dataflow) -> None:
-    """Raise `StreamTypeError` if the rows are upserts."""
     if flow.type.changelog != APPEND_ONLY:
         raise StreamTypeError(
             f"{what}: the rows of {flow} are {flow.type.changelog}, but the join would keep results of rows"
@@ -132,12 +128,6 @@ class TemporalJoinSettings:
 
 
 def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join each pair of rows in the same window into a row of these columns.
-
-    Raises:
-        ProgramError: no column is given.
-        StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
-    """
     name = f"window_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
@@ -162,12 +152,6 @@ def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Colum
 def co_group(
     sides: Sides, windows: PeriodicEventTimeWindows, function: CoGroupFunction, output: StructType | str
 ) -> Dataflow:
-    """Call a function with the rows of both sides for each key and window.
-
-    Raises:
-        StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
-            the sides differ in number or type.
-    """
     name = f"co_group({function_name(function)})"
 
     def create() -> tuple[DataFrame, CoGroupCode]:
@@ -195,13 +179,6 @@ def co_group(
 
 
 def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join each pair of rows whose times are within the interval into a row of these columns.
-
-    Raises:
-        ProgramError: no column is given, the interval is empty, an outer join has a timestamp column, or late
-            rows of both sides have the same tag.
-        StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
-    """
     name = f"interval_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
@@ -243,12 +220,6 @@ def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
 
 
 def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join each pair of rows with equal keys, whenever they arrive, into a row of these columns.
-
-    Raises:
-        ProgramError: no column is given.
-        StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
-    """
     name = f"regular_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
@@ -274,12 +245,6 @@ def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Col
 
 
 def temporal_join(sides: Sides, settings: TemporalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Join each left row and its version into a row of these columns.
-
-    Raises:
-        ProgramError: no column is given.
-        StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
-    """
     name = f"temporal_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
@@ -317,7 +282,6 @@ def _timed_rows(
 
 
 def add_join(left: Dataflow, right: Dataflow, name: str, code: JoinCode) -> Transformation:
-    """Add a join of two dataflows; each side is reduced to the columns that it needs before the exchange."""
     inputs = (*_cut_down(left.inputs, code.left), *_cut_down(right.inputs, code.right))
     return left.add_operator(name, code, inputs)
 
@@ -325,7 +289,6 @@ def add_join(left: Dataflow, right: Dataflow, name: str, code: JoinCode) -> Tran
 def add_temporal_join(
     left: Dataflow, right: Dataflow, name: str, code: TemporalJoinCode, parts: tuple[LocalCode, LocalCode]
 ) -> Transformation:
-    """Add a temporal join of two dataflows, each with the code that runs before its exchange."""
     key_by = KeyByCode(columns=code.keys)
     inputs = tuple(
         replace(each, local_code=part)

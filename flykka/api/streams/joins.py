@@ -131,7 +131,7 @@ class OuterJoined(Joined[Settings]):
     def left_outer(self) -> Self:
         """Also emit left rows without a match, with nulls for the right side.
 
-        Such a row is emitted when the watermark has passed everything that could match it.
+        Such a row is emitted when the watermark has passed all rows that could match it.
         """
         return self._with(outer=frozenset([Side.LEFT]))
 
@@ -200,7 +200,7 @@ class IntervalJoin(MigrationHints):
         self._sides = sides
 
     def between(self, lower: Duration, upper: Duration) -> IntervalJoined:
-        """Join rows if the right one is between `lower` and `upper` later than the left one, both inclusive.
+        """Join rows if the right row is between `lower` and `upper` later than the left row, both inclusive.
 
         A bound may be negative: `between("-10min", "0s")` joins a click with the rows of the ten minutes before it.
 
@@ -336,9 +336,10 @@ class TemporalJoined(Joined[TemporalJoinSettings]):
     def select(self, *columns: Column | str) -> DataStream:
         """Join a left row and its version into a row of these columns.
 
-        The event time is that of the left row, if its column is among them under its own name. `left.name` and
-        `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a column that only
-        one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged and stored.
+        The result has the event time of the left row, if it contains the event-time column under its own name.
+        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a
+        column that only one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged
+        and stored.
 
         Raises:
             ProgramError: no column is given.

@@ -103,7 +103,7 @@ class KeyedStream(Stream):
         return DataStream(operators.aggregate_columns(self.flow, "max", columns))
 
     def reduce(self, function: ReduceFunction[Row] | Callable[[Row, Row], Row]) -> DataStream:
-        """Reduce all rows of each key so far to one: `function(reduced, row)` returns the next `reduced`.
+        """Reduce all rows of each key so far to one row: `function(reduced, row)` returns the next `reduced`.
 
         Rows are dicts by column name, and the result has the same columns. The first row of a key is the initial
         `reduced`. Spark's Python workers call the function row by row; where `aggregate(...)` suffices, it is many
@@ -116,7 +116,7 @@ class KeyedStream(Stream):
         return DataStream(operators.reduce(self.flow, function))
 
     def min_by(self, column: str) -> DataStream:
-        """Return the row of each key so far with the minimum of a column; the first one if there are several.
+        """Return the row of each key so far with the minimum of a column; the first such row if there are several.
 
         Nulls are ignored unless all rows of the key are null. The result has no event time.
 
@@ -174,7 +174,7 @@ class KeyedStream(Stream):
         """Assign the rows of each key to windows.
 
         The windows are tumbling, sliding or session windows of event time or processing time, `GlobalWindows` with a
-        trigger, or those of a subclass of `WindowAssigner`.
+        trigger, or windows of a subclass of `WindowAssigner`.
 
         Raises:
             ProgramError: `assigner` is not a window assigner.
@@ -186,9 +186,9 @@ class KeyedStream(Stream):
     def count_window(self, size: int, slide: int | None = None) -> WindowedStream:
         """Assign the rows of each key to windows of `size` rows.
 
-        Without `slide`, each window begins after the last row of the previous one. With `slide`, a window of the last
-        `size` rows, or fewer at the start, fires every `slide` rows. A window that is not full at the end of the stream
-        does not fire.
+        Without `slide`, each window begins after the last row of the previous window. With `slide`, a window of the
+        last `size` rows, or fewer at the start, fires every `slide` rows. A window that is not full at the end of the
+        stream does not fire.
 
         Raises:
             ProgramError: a number is below 1.
@@ -227,8 +227,8 @@ class KeyedStream(Stream):
     def temporal_join(self, versions: KeyedStream) -> TemporalJoined:
         """Join each row with the version of its key in another keyed stream that was valid at the row's event time.
 
-        This version is the row with the same key and the latest event time that is not after that of the joined row.
-        Continue with `.select(*columns)` for the output; `.left_outer()` also emits rows without a version. If
+        This version is the row with the same key and the latest event time that is not after the joined row's event
+        time. Continue with `.select(*columns)` for the output; `.left_outer()` also emits rows without a version. If
         `versions` contains deletes (`changelog.row_kind`), the key has no version from the time of the delete on. Rows
         wait until the watermark of both streams has reached their time.
 

@@ -67,10 +67,10 @@ class OperatorSettings:
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Set the slot sharing group: subtasks share slots only with those of the same group.
+        """Set the slot sharing group: subtasks share slots only with subtasks of the same group.
 
-        The default is the group of the inputs if they all have the same one, else "default". A job needs as many slots
-        for each group as the group's largest parallelism.
+        The default is the group of the inputs if they all have the same group, else "default". A job needs as many
+        slots for each group as the group's largest parallelism.
 
         Raises:
             ProgramError: the name is empty.
@@ -101,7 +101,7 @@ class OperatorSettings:
         return self
 
     def set_co_location_group_key(self, key: str) -> Self:
-        """Run the subtasks in the same slots as those of the other operators with this key.
+        """Run the subtasks in the same slots as the subtasks of other operators with this key.
 
         The operators must be in the same slot sharing group. That alone puts them in the same slots if possible; with a
         key, a job for which this is impossible is refused.
@@ -137,8 +137,6 @@ class OperatorSettings:
 
 
 class DataStreamSink(OperatorSettings, MigrationHints):
-    """A stream that ends in a sink."""
-
     _hint_tables = ("sink",)
 
     def __init__(self, flow: Dataflow) -> None:

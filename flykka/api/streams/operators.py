@@ -1,6 +1,6 @@
-"""Adds the operators of streams and of keyed streams to a program, except those of windows and joins.
+"""Adds the operators of streams and of keyed streams to a program, except windows and joins.
 
-Each function takes the rows that the operator reads, and returns those that it emits.
+Each function takes the rows that the operator reads, and returns the rows that it emits.
 """
 
 from __future__ import annotations
@@ -97,12 +97,6 @@ def transform(
 
 
 def add_sink(flow: Dataflow, sink: Sink) -> Dataflow:
-    """Write the rows to a sink; the operator of the result is the sink.
-
-    Raises:
-        ProgramError: `sink` is not a sink.
-        StreamTypeError: the sink cannot write these columns with its options.
-    """
     if not isinstance(sink, Sink):
         raise ProgramError(f"sink_to after {flow} takes a sink such as FileSink.parquet(path), not {sink!r}")
     code = SinkCode(sink=sink.bound(flow.type.prototype.sparkSession))
@@ -114,12 +108,6 @@ def add_sink(flow: Dataflow, sink: Sink) -> Dataflow:
 
 
 def process(flow: Dataflow, function: ProcessFunction, output: StructType | str) -> Dataflow:
-    """Call a function for every row.
-
-    Raises:
-        ProgramError: `function` is not a ProcessFunction.
-        StreamTypeError: `output` is invalid, or the function cannot be pickled.
-    """
     if not isinstance(function, ProcessFunction):
         raise ProgramError(
             f"process after {flow} takes a ProcessFunction, or after key_by(...) a KeyedProcessFunction, not"
@@ -131,11 +119,6 @@ def process(flow: Dataflow, function: ProcessFunction, output: StructType | str)
 
 
 def keyed_process(flow: Dataflow, function: KeyedProcessFunction, output: StructType | str) -> Dataflow:
-    """Call a function for every row, with state and timers of its key.
-
-    Raises:
-        StreamTypeError: `output` is invalid, or the function cannot be pickled.
-    """
     name = f"process({type(function).__name__})"
     prototype, code = try_on_prototype(
         name,
@@ -160,12 +143,10 @@ def processed(
 
 
 def function_inputs(flow: Dataflow) -> FunctionInputs:
-    """Return the inputs of a function over these rows. Raises `PrototypeError` if Python cannot represent them."""
     return one_input(flow.type.prototype, flow.type.event_time, flow.program.files.resources)
 
 
 def argument_repr(function: object) -> str:
-    """Format an invalid argument for a message."""
     return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
@@ -187,12 +168,6 @@ def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...], weight: st
 
 
 def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> Dataflow:
-    """Compute one running aggregate per column and key, under the names of the columns.
-
-    Raises:
-        ProgramError: no column is given.
-        StreamTypeError: a column does not exist, cannot be aggregated this way, or is a key.
-    """
     if not columns or not all(isinstance(column, str) for column in columns):
         raise ProgramError(
             f"{function} after {flow} takes names of columns, such as {function}('amount'), not"
@@ -204,7 +179,7 @@ def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], co
 
 
 def add_aggregates(flow: Dataflow, name: str, code: AggregateCode, *, is_local_first: bool = True) -> Transformation:
-    """Add an aggregation of keyed rows; if `is_local_first`, rows are partially aggregated before the exchange."""
+    """If `is_local_first`, rows are partially aggregated before the exchange."""
     inputs = flow.inputs
     if is_local_first:
         keys, local_code = KeyByCode(columns=code.plan.keys, of_state=True), LocalAggregateCode(of=code)
@@ -215,12 +190,6 @@ def add_aggregates(flow: Dataflow, name: str, code: AggregateCode, *, is_local_f
 
 
 def process_table(flow: Dataflow, program: TableProgram) -> Dataflow:
-    """Call a function with all rows of a batch, and the state of their keys.
-
-    Raises:
-        ProgramError: `function` or `on_timer` is not a function.
-        StreamTypeError: the columns of state, output or timer do not fit, or a function cannot be pickled.
-    """
     called = (
         (program.function, "two tables, rows and state"),
         (program.on_timer or program.function, "a table, state"),
@@ -234,12 +203,6 @@ def process_table(flow: Dataflow, program: TableProgram) -> Dataflow:
 
 
 def reduce(flow: Dataflow, function: ReduceFunction[Row] | Callable[[Row, Row], Row]) -> Dataflow:
-    """Keep one row for each key, which the function combines with each new row.
-
-    Raises:
-        ProgramError: `function` is not a function.
-        StreamTypeError: the function cannot be pickled.
-    """
     if not callable(function) and not isinstance(function, ReduceFunction):
         raise ProgramError(f"reduce after {flow} takes a function of two rows, or a ReduceFunction, not {function!r}")
     of_class = isinstance(function, ReduceFunction)
@@ -248,12 +211,6 @@ def reduce(flow: Dataflow, function: ReduceFunction[Row] | Callable[[Row, Row], 
 
 
 def extreme_rows(flow: Dataflow, verb: str, column: str, *, is_greatest: bool) -> Dataflow:
-    """Keep the row of each key with the maximum or minimum of a column.
-
-    Raises:
-        ProgramError: `column` is not a name.
-        StreamTypeError: there is no such column, or its values have no order.
-    """
     if not isinstance(column, str) or not column:
         raise ProgramError(f"{verb} after {flow} takes the name of a column, not {column!r}")
     return _keyed_rows(
@@ -268,12 +225,6 @@ def _keyed_rows(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) ->
 
 
 def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within: Duration | None) -> Dataflow:
-    """Keep the first of all rows with equal values in some columns, forever or for a time span of event time.
-
-    Raises:
-        ProgramError: no column is given, or `within` is not a positive duration.
-        StreamTypeError: there is no such column, or with `within` the rows have no event time.
-    """
     row_type = flow.type
     chosen = row_type.prototype.columns if columns is None else [columns] if isinstance(columns, str) else columns
     if isinstance(chosen, str) or not chosen or not all(isinstance(name, str) for name in chosen):
@@ -295,12 +246,6 @@ def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within:
 
 
 def assign_timestamps_and_watermarks(flow: Dataflow, strategy: WatermarkStrategy) -> Dataflow:
-    """Assign an event time to the rows, and generate watermarks from it.
-
-    Raises:
-        ProgramError: `strategy` is not a watermark strategy, or aligns sources.
-        StreamTypeError: the event-time column, or the condition of punctuated watermarks, does not fit the rows.
-    """
     event_time = _event_time_of(flow, checked_strategy(strategy))
     if strategy.alignment is not None:
         raise ProgramError(
@@ -333,11 +278,6 @@ def _event_time_of(flow: Dataflow, strategy: WatermarkStrategy) -> EventTime | N
 
 
 def cache(flow: Dataflow) -> Dataflow:
-    """Cache the rows on the cluster, for several jobs.
-
-    Raises:
-        ProgramError: the rows are upserts, which depend on their order.
-    """
     if flow.type.changelog != APPEND_ONLY:
         raise ProgramError(
             f"cache() after {flow} would lose the order of rows, but a row of this stream replaces an earlier one"
@@ -350,13 +290,6 @@ def cache(flow: Dataflow) -> Dataflow:
 
 
 def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
-    """Let functions of the operator that emits `flow` read all rows of another dataflow.
-
-    Raises:
-        ProgramError: the operator has no function with a context, or already has a variable with this name; or the rows
-            belong to another program, are unbounded, or depend on the operator.
-        StreamTypeError: Python cannot represent the rows.
-    """
     operator, what = flow.operator, f"with_broadcast_set(..., {name!r}) of {flow.operator}"
     code = operator.code
     if not isinstance(code, ProcessCode) and not (

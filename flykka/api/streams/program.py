@@ -23,8 +23,6 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Program:
-    """A program under construction: its operators, with unique uids."""
-
     def __init__(
         self,
         files: RegisteredFiles | None = None,
@@ -33,7 +31,7 @@ class Program:
         cached: CachedStreams | None = None,
         number: int = 1,
     ) -> None:
-        """Create a program. `files` and `cached` streams are those of the environment; `after` names its previous job.
+        """Create a program. `files` and `cached` streams belong to the environment; `after` names its previous job.
 
         `number` is the number of the job that the program becomes.
         """
@@ -48,7 +46,6 @@ class Program:
 
     @property
     def files(self) -> RegisteredFiles:
-        """The registered files, for functions that are called on a prototype."""
         return self._files
 
     @property
@@ -57,7 +54,7 @@ class Program:
         return tuple(self._transformations)
 
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
-        """Return the transformations of a job, which are those that lead to a sink.
+        """Return the operators that lead to a sink: only these become a job.
 
         Thus one half of a stream split by `side_output`, or an experiment in a notebook, may remain unused. A cached
         stream is read if its rows are cached, else computed and cached.
@@ -86,7 +83,7 @@ class Program:
 
     @property
     def next_position(self) -> int:
-        """The position of the next operator, counted from 1: the first unused one."""
+        """The position of the next operator: the first unused position, counted from 1."""
         used = {transformation.position for transformation in self._transformations}
         return next(position for position in count(1) if position not in used)
 
@@ -115,7 +112,6 @@ class Program:
         self._transformations = [*others, *(operator for operator in self._transformations if operator in downstream)]
 
     def remove_operators(self, transformations: Iterable[Transformation]) -> None:
-        """Remove operators and all operators downstream of them."""
         removed = self._with_downstream(transformations)
         if removed:
             self._is_submitted = False  # The user is changing the refused program, so the remaining operators stay.
@@ -124,7 +120,7 @@ class Program:
     def _with_downstream(self, transformations: Iterable[Transformation]) -> set[Transformation]:
         downstream = set(transformations)
         for transformation in self._transformations:
-            # Inputs come before their readers, so one pass finds everything.
+            # Inputs come before their readers, so one pass finds all operators.
             if any(edge.source in downstream for edge in transformation.inputs):
                 downstream.add(transformation)
         return downstream
@@ -134,7 +130,8 @@ class Program:
         self._is_submitted = True
 
     def for_source(self) -> Program:
-        """Return the program for a new source: this program, or a new one if this one was submitted and refused.
+        """Return the program for a new source: this program, or a new program if this program was submitted and
+        refused.
 
         Thus a refused program can be fixed and executed again, or defined again from its first line.
         """
@@ -161,7 +158,6 @@ class Program:
         return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
-        """Set an operator's permanent id. Raises `DuplicateUidError` if it is in use, `ProgramError` if it is empty."""
         _check_uid(transformation, uid)
         self._check_free(transformation, uid)
         transformation.explicit_uid = uid
@@ -204,12 +200,10 @@ def one_of(kind: type[E], value: E | str, what: str) -> E:
 
 
 def at_least_one(number: int, what: str) -> int:
-    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 1."""
     return _whole_number(number, what, least=1)
 
 
 def at_least_one_if_any(number: int | None, what: str) -> int | None:
-    """Return `number`, which may be None. Raises `ProgramError`, which names `what`, if it is below 1."""
     return None if number is None else at_least_one(number, what)
 
 
@@ -223,7 +217,6 @@ def parallelism_or_auto(parallelism: int | str, what: str) -> int:
 
 
 def not_negative(number: int, what: str) -> int:
-    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 0."""
     return _whole_number(number, what, least=0)
 
 
@@ -234,6 +227,5 @@ def _whole_number(number: int, what: str, least: int) -> int:
 
 
 def check_one_program(what: str, ours: Program, theirs: Program) -> None:
-    """Raise `ProgramError` if two combined streams belong to different programs; `what` describes the streams."""
     if theirs is not ours:
         raise ProgramError(f"{what}: they belong to two environments, or to two jobs of one environment")

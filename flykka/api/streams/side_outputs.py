@@ -45,14 +45,11 @@ class OutputTag:
 
 
 def check_tag(verb: str, tag: object) -> None:
-    """Raise `ProgramError` if an argument of `verb` is not an OutputTag."""
     if not isinstance(tag, OutputTag):
         raise ProgramError(f"{verb} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
 
 
 class SideOutputs(ABC):
-    """The side outputs of an operator."""
-
     def __init__(self, operator: Transformation) -> None:
         self.operator = operator
 
@@ -93,8 +90,6 @@ class OwnOutputs(SideOutputs):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A side output of a function that has a reader."""
-
     output: SideOutput
     row_type: StreamType
 
@@ -112,7 +107,6 @@ class FunctionOutputs(SideOutputs):
         self._read: dict[str, _Read] = {}
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """Return the name and the type of the side output, whose columns the tag declares."""
         columns = self._main.prototype.schema if tag == self._late_data_tag else tag.columns
         if columns is None:
             raise ProgramError(

@@ -42,14 +42,6 @@ def source_stream(
     name: str | None,
     uid: str | None,
 ) -> DataStream:
-    """Add `source` to the program, and return the stream of its rows.
-
-    Raises:
-        ProgramError: `source` or the watermark strategy has another type, or the uid is empty.
-        StreamTypeError: the declared columns are invalid, or the event time does not fit them.
-        DuplicateUidError: another operator has the uid.
-        SourceError: no schema can be read from the source.
-    """
     if not isinstance(source, Source):
         raise ProgramError(f"from_source takes a source such as FileSource.parquet(path), not {source!r}")
     chosen = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
@@ -112,7 +104,7 @@ class ComputedFrames:
         return computed
 
     def compute_again(self, operators: Iterable[Transformation]) -> None:
-        """Recompute DataFrames that were freed with their job but are read again to fill a cached stream."""
+        """Compute again the DataFrames that were freed with their job but are needed to fill a cached stream."""
         retained = [computed for computed, _ in self._kept]
         for operator in operators:
             if isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DataFrameSource):
@@ -122,11 +114,9 @@ class ComputedFrames:
                     self._kept.append((computed, None))
 
     def belong_to(self, client: JobClient) -> None:
-        """Assign all DataFrames without a job to the job of `client`."""
         self._kept = [(computed, reader or client) for computed, reader in self._kept]
 
     def free_finished(self) -> None:
-        """Free the DataFrames of jobs that have ended."""
         finished = [retained for retained in self._kept if retained[1] is not None and retained[1].done()]
         for computed, _ in finished:
             computed.free()

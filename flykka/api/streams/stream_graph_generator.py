@@ -1,8 +1,8 @@
 """Turns a program into its stream graph, and binds its code in the registry (Flink's StreamGraphGenerator).
 
-Each operator of the program becomes one node, except aggregations and operators with two inputs, which become several.
-Local nodes are chained to the inputs: they compute partial aggregates, reduce rows to the columns that are needed, or
-give both inputs the same columns. The node after the exchange has the state.
+Each operator of the program becomes one node, except aggregations and operators with two inputs, which become several
+nodes. Local nodes are chained to the inputs: they compute partial aggregates, reduce rows to the columns that are
+needed, or give both inputs the same columns. The node after the exchange has the state.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """The environment's defaults for operators without settings of their own."""
-
     parallelism: int = 1
     max_parallelism: int | None = None
     chaining_enabled: bool = True
@@ -98,7 +96,6 @@ def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
 
 
 def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy, KeyByCode | None]:
-    """Return the partitioning of an input, and the keys if it is hashed."""
     if source.ship_strategy is not None:
         return source.ship_strategy, source.key_by
     if is_same_parallelism:
@@ -150,7 +147,6 @@ class _Generator:
         self._ordered = ordered
 
     def add(self, transformation: Transformation) -> None:
-        """Bind the operator's code, and add its node and edges, after those of its local nodes."""
         if transformation.code.reads_side_output is not None:
             self._add_side_output(transformation)
             return

@@ -27,12 +27,12 @@ class ChangelogMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """Describes how rows change earlier ones; without `keys`, `row_kind` and `weight` the stream is append-only.
+    """Describes how rows change earlier rows; without `keys`, `row_kind` and `weight` the stream is append-only.
 
     With keys, rows are upserts: a row replaces the previous row with the same keys. If the tuple of keys is empty, each
     row replaces the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind
     `-D` deletes the row with its key. Without keys, rows with a `row_kind` are changes: `+I` adds a row, `-D` removes
-    an equal one. Within a query, a `weight` column may replace the kinds: it counts how many equal rows are added, or
+    an equal row. Within a query, a `weight` column may replace the kinds: it counts how many equal rows are added, or
     removed if it is negative. Keys of weighted rows mean that each key has at most one row, and that all of its changes
     come from one subtask.
     """
@@ -48,7 +48,7 @@ class Changelog:
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 
-        Without its keys, the stream is a history of rows that does not show which of them are current.
+        Without its keys, the stream is a history of rows that does not show which rows are current.
         """
         keys = None if self.keys is None else tuple(names.get(key, key) for key in self.keys)
         kind, weight = (None if name is None else names.get(name, name) for name in (self.row_kind, self.weight))
@@ -69,8 +69,6 @@ APPEND_ONLY = Changelog()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamType:
-    """The type of a stream's rows: prototype, event time, and changelog."""
-
     prototype: DataFrame
     event_time: EventTime | None
     changelog: Changelog = APPEND_ONLY
@@ -89,6 +87,5 @@ class StreamType:
         return StreamType(prototype=prototype, event_time=event_time, changelog=changelog)
 
     def emitted_by(self, code: OperatorCode) -> StreamType:
-        """Return this type with the changelog of an operator that emits these rows."""
         keys = code.upsert_keys
         return replace(self, changelog=Changelog(keys=keys) if keys else APPEND_ONLY)

@@ -23,8 +23,6 @@ _LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A title, labelled lines, and optionally columns with their types."""
-
     title: str
     facts: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...] = ()
@@ -35,14 +33,12 @@ class Summary:
         return "\n".join([self.title, *(f"  {label:<12}{text}" for label, text in (*lines, *self.facts))])
 
     def html(self) -> str:
-        """Format the summary for a notebook."""
         columns = [part for name, kind in self.columns for part in (", ", f"{name} ", quiet(kind, "span"))]
         lines = [("columns", fragment(*columns[1:]))] if columns else []
         return display(head(self.title), labelled([*lines, *self.facts]))
 
 
 def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
-    """Summarize a stream; `kind` is the name of its class."""
     before, row_type = leading_to(flow.inputs), flow.type
     facts = [
         (
@@ -63,7 +59,6 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
-    """Yield facts about the operators defined since the last job, and possible next steps."""
     operators = program.transformations
     if not operators:
         yield "program", "no operators since the last job"
@@ -77,7 +72,6 @@ def program_facts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def watermarks(source: Transformation) -> str:
-    """Describe how an operator generates watermarks."""
     if source.watermark_delay_ms is None:
         return "no watermarks"
     if source.punctuated_watermarks:

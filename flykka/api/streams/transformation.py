@@ -47,7 +47,7 @@ class Input:
 
 
 def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
-    """Return the inputs with this partitioning, which replaces any earlier one.
+    """Return the inputs with this partitioning, which replaces any earlier partitioning.
 
     Partitionings that were set before a union belong to its inputs, and are preserved.
     """
@@ -86,7 +86,7 @@ class Transformation:
 
     @property
     def uid(self) -> str:
-        """The user's uid, else one from kind and position, which changes if operators are inserted upstream."""
+        """The user's uid, else a uid from kind and position, which changes if operators are inserted upstream."""
         return self.explicit_uid or default_uid(self.kind, self.position)
 
     @property
@@ -101,12 +101,10 @@ class Transformation:
 
 
 def default_uid(kind: OperatorKind, position: int) -> str:
-    """Return the uid of an operator without a user-defined uid."""
     return f"{kind.lower().replace('_', '-')}-{position}"
 
 
 def origins(inputs: tuple[Input, ...]) -> str:
-    """Describe the operators that emit a stream, for messages."""
     names = [str(each.source) for each in inputs]
     return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"
 
@@ -116,7 +114,7 @@ def leading_to(
 ) -> tuple[Transformation, ...]:
     """Return the operators upstream of a stream, each once and after its inputs.
 
-    The search stops at operators for which `begins` is true; these are included, those upstream of them are not.
+    The search stops at operators for which `begins` is true; these are included, operators upstream of them are not.
     """
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]
@@ -138,5 +136,4 @@ def format_columns(*columns: Column | str) -> str:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, or of a callable's class, for operator names."""
     return getattr(function, "__name__", type(function).__name__)

@@ -23,7 +23,7 @@ class WatermarkStrategy:
     unless the source does. A source without rows for `idle_timeout_ms` is idle and does not hold back other sources;
     None: never. With `quiet_period_ms`, the watermark advances by the clock while there are no rows. With
     `punctuation`, only the rows for which it is true advance the watermark. With `alignment`, a source waits for slower
-    ones.
+    sources.
     """
 
     delay_ms: int | None
@@ -98,7 +98,7 @@ class WatermarkStrategy:
         is measured in real time, for each subtask and each partition of a source. A partition that never had a row has
         no event time, so it becomes idle after the period, or after the timeout of `with_idleness`. With both settings,
         a partition without rows for the idle timeout is ignored while other partitions of its subtask are active. If
-        all are idle, the watermark advances from the highest one.
+        all partitions are idle, the watermark advances from the highest watermark of a partition.
 
         Raises:
             DurationError: the time cannot be parsed, or is 0.
@@ -112,7 +112,7 @@ class WatermarkStrategy:
         batch. That keeps the state of a join, or of a function with two inputs, small. Watermarks are reported and
         limits updated every `update_interval`, so sources can drift further apart by the rows read meanwhile. A source
         that is idle or finished does not hold back others, but a source that has not read a row yet does. Choose a
-        shorter interval if sources read many rows per second, a longer one if there are many subtasks. Batch jobs
+        shorter interval if sources read many rows per second, a longer interval if there are many subtasks. Batch jobs
         ignore the alignment.
 
         Raises:
@@ -135,7 +135,6 @@ class WatermarkStrategy:
 
 
 def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """Return `strategy`. Raises `ProgramError` if it is not a watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise ProgramError(
             "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
@@ -145,7 +144,6 @@ def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
 
 
 def set_watermarks(operator: Transformation, strategy: WatermarkStrategy) -> None:
-    """Set how an operator generates watermarks."""
     operator.watermark_delay_ms = strategy.delay_ms
     operator.idle_timeout_ms = strategy.idle_timeout_ms
     operator.quiet_period_ms = strategy.quiet_period_ms

@@ -58,7 +58,7 @@ BatchFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """The window assigner and its settings. Without a trigger, the assigner's default trigger is used."""
+    """Without a trigger, the assigner's default trigger is used."""
 
     assigner: WindowAssigner
     trigger: Trigger | None = None
@@ -88,7 +88,6 @@ def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
 
 
 def count_windows(size: int, slide: int | None) -> WindowSettings:
-    """Create the settings of windows of `size` rows. Raises `ProgramError` if a number is below 1."""
     at_least_one(size, "number of rows of a window")
     settings = WindowSettings(assigner=GlobalWindows.create())
     if slide is None:
@@ -98,13 +97,6 @@ def count_windows(size: int, slide: int | None) -> WindowSettings:
 
 
 def aggregate_windows(flow: Dataflow, settings: WindowSettings, columns: tuple[Column, ...]) -> Dataflow:
-    """Compute aggregates of columns per key and window.
-
-    Raises:
-        ProgramError: the windows are not tumbling, sliding or session windows of event time, or do not fire at
-            their end; or session windows do not support these aggregates.
-        StreamTypeError: a column is not an aggregate, or does not fit the rows.
-    """
     assigner = settings.assigner
     if isinstance(assigner, EventTimeSessionWindows):
         _check_sessions(flow, assigner, settings)
@@ -140,13 +132,6 @@ def _not_in_columns(flow: Dataflow, why: str) -> ProgramError:
 
 
 def apply_to_windows(flow: Dataflow, settings: WindowSettings, function: BatchFunction) -> Dataflow:
-    """Call a function with all rows of the windows that fire.
-
-    Raises:
-        ProgramError: the windows may fire several times, or have no bounds.
-        StreamTypeError: the function does not fit the rows, returns no DataFrame, expects another argument, or
-            combines rows of several windows or keys.
-    """
     windows = settings.assigner
     if isinstance(windows, PeriodicEventTimeWindows) and not (settings.trigger or settings.evictor):
         rows, name = flow.type.prototype, f"apply({function_name(function)})"
@@ -215,11 +200,8 @@ def process_windows(
 ) -> Dataflow:
     """Call a function for every window that fires; `applied` converts its results to rows with the columns `output`.
 
-    Without a function, the combined rows are emitted unchanged.
-
-    Raises:
-        ProgramError: the windows never fire.
-        StreamTypeError: `output` is invalid, or a function cannot be pickled.
+    Without a function, the combined rows are emitted unchanged. Raises `ProgramError` if the windows never fire, and
+    `StreamTypeError` if `output` is invalid or a function cannot be pickled.
     """
     if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
         verb = name.partition("(")[0]

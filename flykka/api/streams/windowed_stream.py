@@ -34,12 +34,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Function = TypeVar("Function", bound=AnyWindowFunction)
-"""The type of window functions, for windows with or without keys."""
 
 
 class AnyWindowedStream(MigrationHints, Generic[Function]):
-    """A stream whose rows are assigned to windows, with or without keys."""
-
     _hint_tables = ("windowed_stream", "behind_windows")
     _window_function: ClassVar[type[AnyWindowFunction]]
 
@@ -164,8 +161,8 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         the rows of its own keys. Therefore the function must group or partition by `window_start` or `window_end`, and
         after `key_by` also by the keys; a function is refused if Spark's plan shows that it does not. The bounds
         replace columns of the same names: rename these first to keep them. The result has the event time of its windows
-        if it contains `window_end`. All columns of all rows are stored until their windows fire: drop those that the
-        function does not need before the window. If late rows arrive within the allowed lateness, the function is
+        if it contains `window_end`. All columns of all rows are stored until their windows fire: before the window,
+        drop columns that the function does not need. If late rows arrive within the allowed lateness, the function is
         called again with all rows of their windows and keys.
 
         Raises:
@@ -212,10 +209,11 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         """Call a function with all rows of each window that fires; it emits rows with the columns `output`.
 
         If the function sets a timestamp column `window_end` to the end of its event-time window, the rows have the
-        event time of windows: one millisecond less. Otherwise they have that of the stream if they contain its column.
+        event time of windows: one millisecond less. Otherwise the rows have the event time of the stream if they
+        contain its column.
 
-        All columns of the stream are stored until the window is removed: select only those that you need before the
-        window.
+        All columns of the stream are stored until the window is removed: before the window, select only the columns
+        that you need.
 
         Raises:
             ProgramError: `function` is not a function of such windows.

@@ -134,8 +134,6 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 
 
 class _Aggregate:
-    """An aggregation by keys and optionally a window."""
-
     def __init__(
         self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf, *, as_weights: bool
     ) -> None:
@@ -176,7 +174,6 @@ class _Aggregate:
         return any(key.is_session for key in self._keys)
 
     def _recomputed(self) -> Relation:
-        """Let Spark compute the aggregates of changed groups again."""
         rows = only_columns(weighted(self._rows), self._node.columns_read)
         if not self._keys:
             rows = replace(rows, stream=with_empty_row(rows.stream, self._stream_of, WEIGHT, no_weight()))
@@ -189,7 +186,6 @@ class _Aggregate:
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:
-        """Each aggregate call once, with its column name."""
         calls: list[tuple[Expression, str]] = []
         for output in self._outputs:
             for each in output.walk():

@@ -38,7 +38,7 @@ _MIRRORED = {
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _ARITHMETIC = frozenset({"Literal", "Cast", "UnaryMinus", "Add", "Subtract", "Multiply"})
 _FILTERED_BELOW = frozenset({"SubqueryAlias", "View", "Distinct", "Generate", "CTERelationDef"})
-"""Kinds of nodes that pass on the columns of their inputs, so that a filter on these columns may be moved below."""
+"""Nodes that output the columns of their inputs, so that a filter on these columns may be moved below the node."""
 
 _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "INNER": ((0, 1), (0, 1)),
@@ -48,7 +48,9 @@ _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "LEFT SEMI": ((0,), ()),
     "LEFT ANTI": ((0,), ()),
 }
-"""For each join type: indexes of the children below which a WHERE filter may be moved, and those for an ON filter."""
+"""For each join type: indexes of the children below which a WHERE filter may be moved, and the same for an ON
+filter.
+"""
 
 
 def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits:
@@ -147,7 +149,6 @@ def _renamed(project: PlanNode, limits: Limits) -> Limits:
 
 
 def _both(one: Limits, other: Limits) -> Limits:
-    """Return the limits if both conditions must hold."""
     return {**one, **{column: min(limit, one.get(column, limit)) for column, limit in other.items()}}
 
 

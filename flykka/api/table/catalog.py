@@ -31,13 +31,10 @@ class _CatalogEntry:
 
 
 class Catalog:
-    """Tables and views by case-insensitive name."""
-
     def __init__(self) -> None:
         self._entries: dict[str, _CatalogEntry] = {}
 
     def __contains__(self, name: str) -> bool:
-        """True if there is a table or view with this name."""
         return name.lower() in self._entries
 
     def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
@@ -52,12 +49,10 @@ class Catalog:
         del self._entries[name.lower()]
 
     def table(self, name: str) -> DeclaredTable | None:
-        """Return the table with this name; None for a view."""
         return self._entries[name.lower()].table
 
     @property
     def tables(self) -> tuple[DeclaredTable, ...]:
-        """All tables, sorted by name."""
         return tuple(entry.table for _, entry in sorted(self._entries.items()) if entry.table is not None)
 
     @property

@@ -57,7 +57,7 @@ def where_true(rows: Rows, condition: Column) -> Rows:
 
 
 def kind_column(stream: DataStream) -> str:
-    """Return the name of the row-kind column, or an unused name for one."""
+    """Return the name of the row-kind column, or an unused name for such a column."""
     known = stream.changelog.row_kind
     return distinct([ROW_KIND], taken=stream.columns)[0] if known is None else known
 

@@ -69,7 +69,7 @@ class DeclaredTable:
         A source of changes is read as upserts by the primary key, unless the row-kind column is declared.
 
         Raises:
-            ProgramError: the table cannot be read, its columns differ from the declared ones, or a source of changes
+            ProgramError: the table cannot be read, its columns differ from the declared columns, or a source of changes
                 has no primary key.
         """
         if self.source is None:

@@ -34,14 +34,12 @@ _OF_REGULAR_JOINS = ", or after set_sql_state_ttl(...)"
 
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
-    """Describe the operators of a query, inputs first."""
     lines, warnings = _told(operators)
     lines += [f"changelog  {stream.changelog}", f"event time {stream.flow.type.event_time or 'none'}"]
     return "\n".join([*lines, *warnings])
 
 
 def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
-    """Describe the operators of the INSERTs of one job, each given as a table name and its stream."""
     inputs = tuple(each for _, stream in inserts for each in stream.flow.inputs)
     lines, warnings = _told(leading_to(inputs))
     lines += [f"into {table}  {stream.changelog}" for table, stream in inserts]
@@ -49,7 +47,6 @@ def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
 
 
 def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
-    """Return lines that describe operators, and warnings about state that never expires and about costly operators."""
     numbers: dict[Transformation, int] = {}
     lines = ["operators"]
     endless: list[str] = []
@@ -90,14 +87,12 @@ def _is_without_keys(code: ChangesCode) -> bool:
 
 
 def _cost(code: ChangesCode) -> str:
-    """Describe why an operator without keys, which runs in one subtask, is costly."""
     if _is_join(code):
         return "has no equality condition: each changed row is compared with all rows of the other side"
     return "has no keys: each batch computes its results from all current rows"
 
 
 def _kept(code: OperatorCode) -> tuple[str, ...]:
-    """Describe the state of an operator, and when it expires."""
     match code:
         case RegularJoinCode(interval=interval):
             end = f"for {format_ms(interval.upper_ms)} of processing time" if interval.has_upper_bound else _FOR_EVER

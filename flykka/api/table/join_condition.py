@@ -28,8 +28,6 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An equality between an expression of the left side and one of the right side."""
-
     left: Expression
     right: Expression
     matches_null: bool = False
@@ -57,7 +55,6 @@ class JoinCondition:
 
 
 def taken_apart(condition: Sequence[Expression], sides: Mapping[Side, Rows]) -> JoinCondition:
-    """Split the condition of a join of these rows into its parts."""
     parts = _Parts(sides)
     for each in condition:
         parts.add(each)
@@ -139,7 +136,7 @@ class _Parts:
         return window.part(expression.field) if isinstance(window, IsWindow) else None
 
     def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
-        """Record the bound of a comparison of event times; True if the comparison does nothing but bound them."""
+        """Record the bound of a comparison of event times; True if the comparison contains no other condition."""
         one, other = self._term(first), self._term(second)
         if one is None or other is None:
             return False
@@ -152,7 +149,7 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """Record a bound, in microseconds, of the right event time minus the left one.
+        """Record a bound, in microseconds, of the right event time minus the left event time.
 
         Intervals have millisecond precision, so other values are rounded up.
         """
@@ -194,8 +191,6 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """A linear expression: multiples of the left and right event times, plus microseconds."""
-
     left: int = 0
     right: int = 0
     micros: int = 0

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
-"""Joins that emit rows of the left side only, alone or with matches: the right one can be a table."""
+"""Joins that emit rows of the left side only, alone or with matches: the right side can be a table."""
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 _ROW_BY_ROW = frozenset({"WithCTE", "SubqueryAlias", "View", "PipeOperator", "Project", "Filter", "Sort"})
@@ -50,7 +50,7 @@ _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
 def joined_with_table(
     node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
 ) -> Relation:
-    """Plan a join whose table has no rows to emit alone, so that each batch can be joined with it.
+    """Plan a join with a table whose unmatched rows are not emitted, so that each batch can be joined with it.
 
     The side without a stream is None; `tables` are the common table expressions that the table side may read.
     """
@@ -220,7 +220,6 @@ class Planner:
         return recomputed([node], rows, keys, functions, identity(rows, partitions))
 
     def _first_of_all(self, node: PlanNode) -> Relation:
-        """Plan LIMIT and OFFSET together with the ORDER BY below them."""
         nodes = [node]
         while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
             nodes.append(child)
@@ -240,7 +239,6 @@ class Planner:
                 )
 
     def _common_table(self, node: PlanNode) -> Relation:
-        """Plan a common table expression once, even if several nodes read it."""
         key = int(node.java.cteId())
         if key not in self._common_rows:
             above, self._read = self._read, []

@@ -33,20 +33,17 @@ class RefusedError(ProgramError):
 
 
 def refused_node(node: PlanNode) -> RefusedError:
-    """Create the error for a node that no operator supports."""
     nothing = node.kind, "no operator supports it; transform(...) takes DataFrames"
     clause, why = REFUSED_NODES.get(node.kind, nothing)
     return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
 
 
 def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:
-    """Raise `RefusedError` if a clause would compare values of an incomparable type."""
     if wrong := unsupported_type(value.column, use):
         raise RefusedError(f"{clause}: {wrong}", value.position or position)
 
 
 def without_event_time(stream: DataStream) -> str:
-    """Explain why a stream has no event time, and how to define one."""
     marked = [made.name for made in leading_to(stream.flow.inputs) if made.watermark_delay_ms is not None]
     if stream.changelog != APPEND_ONLY:
         return f"its rows are {stream.changelog}, and changing rows have no event time"

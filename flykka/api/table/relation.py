@@ -40,15 +40,14 @@ class IsEventTime:
 class IsWindow:
     """The attribute is the window of a result row.
 
-    All windows have size `size_ms`. `panes` are the windows over the results' event time that put results of the same
-    window together. Both are None for session windows.
+    All windows have size `size_ms`. `panes` are windows over the results' event time, each with the results of one
+    window. Both are None for session windows.
     """
 
     panes: TumblingEventTimeWindows | None
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of the window's start or end."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -93,12 +92,10 @@ class Rows:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """The column names by attribute id."""
         return {attribute.id: name for attribute, name in zip(self.output, self.called, strict=True)}
 
     @property
     def columns(self) -> PlanColumns:
-        """The resolver of plan expressions to columns of the stream."""
         return PlanColumns(self.stream.flow.type.prototype.sparkSession, self.names)
 
 
@@ -120,7 +117,6 @@ class Relation:
 
     @property
     def is_changing(self) -> bool:
-        """True if rows may replace or delete earlier ones."""
         return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
@@ -194,7 +190,7 @@ class Relation:
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """Map the key columns of upserts to their new names, or to empty names if they are dropped."""
-        # If several columns contain the same key, the first one is used.
+        # If several columns contain the same key, the first column is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
         lost = {key: key if key in carried else "" for key in self._lost_keys}
@@ -211,7 +207,6 @@ def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
 
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
-    """Key a stream by columns; without columns all rows have one key."""
     return stream.key_by(*map(ddl_name, keys)) if keys else stream.key_by(only_key())
 
 
@@ -221,13 +216,12 @@ def with_changelog(stream: DataStream, changelog: Changelog, event_time: EventTi
 
 
 def label(verb: str, listed: Iterable[str]) -> str:
-    """Return the display name of an operator, truncated if it is long."""
     text = ", ".join(listed)
     return f"{verb}({text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'})"
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return unique names, with numbers appended to repeated ones; case is ignored, as in Spark."""
+    """Return unique names, with numbers appended to repeated names; case is ignored, as in Spark."""
     seen = {name.lower() for name in taken}
     made = []
     for name in names:
@@ -276,7 +270,7 @@ def relation_of(rows: Rows, node: PlanNode) -> Relation:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the relation of a node whose columns are those of `rows`, in the same order, under the node's ids."""
+    """Return the relation of a node that has the columns of `rows`, in the same order, under the node's ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

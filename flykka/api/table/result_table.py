@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000
-"""The maximal number of rows kept: the last ones, or for upserts those that changed last."""
+"""Maximum number of retained rows: the last rows, or for upserts the rows that changed last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A snapshot of a result: its last rows, the number of all rows, and the number of changes so far."""
-
     columns: tuple[str, ...]
     rows: tuple[TextRow, ...]
     total: int
@@ -56,7 +54,6 @@ class ResultTable:
                 self._total += len(rows) + left_out
 
     def shown(self, limit: int) -> Shown:
-        """Return at most `limit` last rows; for upserts, those that changed last."""
         with self._lock:
             rows: Iterable[TextRow] = self._rows if self._keys is None else self._by_key.values()
             return Shown(columns=self._columns, rows=tuple(rows)[-limit:], total=self._total, changes=self._changes)

@@ -82,7 +82,6 @@ class RetractingAggregates:
 
     @property
     def _arguments(self) -> DataStream:
-        """The key columns of the upserts, the grouping keys, and the aggregated values."""
         columns, changelog = self._rows.columns, self._rows.stream.changelog
         arguments = [column.alias(name) for column, name in self._keys]
         for each in self._retracted:

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 
 class StatementExecutor:
-    """Runs the SQL of one environment: queries, and statements that declare, set, explain or start jobs."""
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.statements = Statements(environment)
@@ -62,7 +60,6 @@ class StatementExecutor:
     def create_temporary_view(
         self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None, changelog_mode: str
     ) -> None:
-        """Register a stream as a view; with a primary key its rows are changes. Raises `ProgramError`."""
         mode = one_of(ChangelogMode, changelog_mode, "changelog mode")
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"the name of a view has only letters, digits and underscores, unlike {name!r}")
@@ -95,7 +92,6 @@ class StatementExecutor:
         return changes_of(stream, keys)
 
     def sql(self, query: str) -> DataStream:
-        """Plan a query into the program, and return its stream. Raises `SqlError`."""
         statement = self.statements.parsed(ScriptStatement.whole(query))
         with self.statements.taken_back(statement.source):
             if not statement.is_query:
@@ -113,7 +109,6 @@ class StatementExecutor:
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def execute_sql(self, statement: str) -> StatementResult:
-        """Run a text that consists of one statement. Raises `SqlError`."""
         found = statements(statement)
         if len(found) > 1:
             with self.statements.taken_back(found[1]):
@@ -123,7 +118,6 @@ class StatementExecutor:
         return self.execute(found[0] if found else ScriptStatement.whole(statement))
 
     def execute(self, source: ScriptStatement) -> StatementResult:
-        """Run a statement of a script. Raises `SqlError`."""
         with self.statements.taken_back(source):
             if source.members is not None:
                 if not source.members:
@@ -203,7 +197,6 @@ class StatementExecutor:
             return explanation(stream, leading_to(stream.flow.inputs))
 
     def parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
-        """Parse an INSERT for a statement set. Raises `SqlError`."""
         statement = self.statements.parsed(source)
         with self.statements.taken_back(source):
             if not isinstance(statement.command, Insert):
@@ -216,7 +209,6 @@ class StatementExecutor:
             return explanation_of_inserts([(each.table, self.statements.insert(of, each)) for of, each in inserts])
 
     def execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
-        """Start the job of several INSERTs. Raises `SqlError` and the errors of `execute_async`."""
         # Flink uses the same default job name.
         name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
         with self._taken_back():
@@ -254,8 +246,6 @@ _FORM = "SET 'key' = 'value'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
-    """A SET 'key' = 'value' statement, with the position of the key."""
-
     key: str
     value: str
     position: Position
@@ -310,12 +300,10 @@ def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
 
 
 def _said(text: str, found: tuple[Token, ...]) -> str:
-    """Return the value of a single token, or the source text of several tokens."""
     return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]
 
 
 def listed_tables(catalog: Catalog) -> pd.DataFrame:
-    """Return a row for each table: its name, connector, source, sink and comment."""
     columns = ("table", "connector", "source", "sink", "comment")
     rows = [
         (

@@ -83,7 +83,6 @@ _INSTEAD = {
 
 
 QUERY = "query"
-"""The uid scope of queries without a name."""
 
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -96,16 +95,13 @@ _RUNS = (
 
 
 class Environment(Protocol):
-    """The environment in which statements run."""
-
     job_settings: JobSettings
 
     @property
     def spark(self) -> SparkSession: ...
 
     @property
-    def program(self) -> Program:
-        """The transformations defined since the last job."""
+    def program(self) -> Program: ...
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
@@ -119,25 +115,19 @@ class Environment(Protocol):
         uid: str | None = None,
     ) -> DataStream: ...
 
-    def from_dataframe(self, frame: DataFrame) -> DataStream:
-        """Return a stream of the rows of a DataFrame, which is computed now."""
+    def from_dataframe(self, frame: DataFrame) -> DataStream: ...
 
-    def from_checkpoint(self, checkpoint: str | None) -> object:
-        """Set the checkpoint from which the next job starts."""
+    def from_checkpoint(self, checkpoint: str | None) -> object: ...
 
-    def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
-        """Submit the operators that lead to a sink."""
+    def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient: ...
 
 
 class Statements:
-    """Plans the statements of one environment, with the tables and views of its catalog."""
-
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.catalog = Catalog()
 
     def parsed(self, source: ScriptStatement) -> ParsedStatement:
-        """Parse a statement. Raises `SqlError`."""
         with self.taken_back(source):
             return parse(self._environment.spark, source)
 
@@ -169,8 +159,6 @@ class Statements:
                 return self._planner(streams, statement).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
-        """Register a query as a view. Raises `SqlError`."""
-
         def plan() -> DataStream:
             return self.query(statement, view.query, scope=view.name, columns=view.columns)
 
@@ -184,7 +172,6 @@ class Statements:
             self.catalog.add_view(view.name, plan(), plan)
 
     def create_table(self, statement: ParsedStatement, table: CreateTable) -> None:
-        """Declare a table. Raises `SqlError`."""
         with self.taken_back(statement.source):
             if table.name in self.catalog and not table.replaces:
                 if table.if_not_exists:
@@ -198,7 +185,6 @@ class Statements:
             self.catalog.add_table(made, lambda: made.stream(self._environment.from_source))
 
     def drop(self, dropped: Drop) -> None:
-        """Remove a table or view. Raises `RefusedError` if it does not exist."""
         is_there = dropped.name in self.catalog and (self.catalog.table(dropped.name) is None) == dropped.is_view
         if is_there:
             self.catalog.drop(dropped.name)
@@ -250,12 +236,10 @@ class Statements:
             raise self._error(source.script, wrong) from None
 
     def refused(self, statement: ParsedStatement) -> RefusedError:
-        """Create the error for an unsupported command."""
         hint = _INSTEAD.get(statement.parsed.plan.kind, f"this command cannot run on streams; {_RUNS}")
         return RefusedError(hint, statement.position)
 
     def _streams(self, statement: Statement, query: PlanNode) -> dict[str, DataStream]:
-        """Return the streams of the tables and views that a query reads."""
         found: dict[str, DataStream] = {}
         for name, position in sorted(statement.reads(query).items()):
             if name in self.catalog:
@@ -287,7 +271,6 @@ class Statements:
         return table
 
     def _stored(self, statement: Statement, insert: Insert, table: DeclaredTable, plan: PlanNode) -> PlanNode:
-        """Convert a query's rows to the columns of the table."""
         if insert.columns:
             _check_number(insert.columns, plan, insert.position)
         plan = statement.renamed(plan, insert.columns) if insert.columns else plan
@@ -363,7 +346,6 @@ def _sink_for(stream: DataStream, sink: TableSink) -> Sink:
 
 
 def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) -> None:
-    """Raise `RefusedError` if the sink cannot apply the changes of the rows."""
     keys, kind = stream.changelog.keys, stream.changelog.row_kind
     if sink.keys and kind not in (None, ROW_KIND):
         raise RefusedError(

@@ -49,8 +49,6 @@ _OUTER: Mapping[str, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSettings:
-    """Settings of a join: the ids of the columns that the query reads, and the time-to-live of rows."""
-
     read: frozenset[int]
     time_to_live_ms: int | None
 
@@ -104,8 +102,8 @@ class _Join:
     def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
         """Return the result's event-time column and column roles, or `(None, {})` if results could be late.
 
-        The event time of an interval join is that of the row that is always later. A window join emits its results
-        before the watermark passes the window end.
+        An interval join has the event time of the row that is always later. A window join emits its results before the
+        watermark passes the window end.
         """
         if self._condition.is_of_windows:
             return self._of_windows(output, names)

@@ -1,4 +1,6 @@
-"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, after the name of the right one."""
+"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, after the name of the right
+stream.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,6 @@ class AsOfClauses:
         return None if place is None else self._left.pop(place)
 
     def is_temporal(self, join: PlanNode) -> bool:
-        """True if there is a clause at the right side of a join."""
         return self._place(join) is not None
 
     def _place(self, join: PlanNode) -> Position | None:
@@ -64,7 +65,6 @@ class AsOfClauses:
 
 
 def refused_clause(clause: AsOfClause) -> RefusedError:
-    """Create the error for a clause that is not at the right side of a join of streams."""
     return RefusedError(
         f"FOR SYSTEM_TIME AS OF {clause.display_name} belongs at the right side of a JOIN of two streams, after a"
         f" stream of versions: {FORM}",

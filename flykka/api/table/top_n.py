@@ -45,7 +45,6 @@ def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
 
 
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """Plan the first rows of an order, with their row numbers, for a node that satisfies `is_first_rows`."""
     number, _ = _numbered(node)
     limit = bounds[number.id]
     rows = relation.settled()
@@ -73,7 +72,6 @@ def _numbered(node: PlanNode) -> tuple[Attribute, str]:
 
 
 def _window_of(node: PlanNode, rows: Rows | Relation) -> IsWindow | None:
-    """Return the window by which the rows are partitioned, or None."""
     windows = (_window(each, rows) for each in node.part("partitionSpec"))
     return next((each for each in windows if each is not None), None)
 
@@ -103,7 +101,7 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
 
 
 def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
-    """Plan the first rows of each key so far: a new row with the same number replaces the old one."""
+    """Plan the first rows of each key so far: a new row with the same number replaces the old row."""
     number, _ = _numbered(node)
     keys = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
     names = rows.called

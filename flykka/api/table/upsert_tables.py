@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class UpsertTable:
     """A table that has one row for each value of its `keys`.
 
-    The `rule` is that of ON CONFLICT, None without the clause. Rows are compared by the columns of `sequence` first. An
+    `rule` is the rule of ON CONFLICT, None without the clause. Rows are compared by the columns of `sequence` first. An
     `unordered` sink cannot tell which of several changes of a key came last.
     """
 
@@ -38,8 +38,8 @@ class UpsertTable:
     def stream(self, relation: Relation) -> DataStream:
         """Return upserts by the table's keys; appended rows are unchanged unless a rule applies to them.
 
-        Without a proof that there is one row for each key, an operator keeps the rows, and chooses one at each barrier.
-        Raises `RefusedError` if a key is not among the columns.
+        Without a proof that there is one row for each key, an operator keeps the rows, and chooses a row at each
+        barrier. Raises `RefusedError` if a key is not among the columns.
         """
         rows = relation.settled(carries_keys=True)
         log, keys = rows.stream.changelog, self._columns(rows, self.keys)
@@ -50,7 +50,7 @@ class UpsertTable:
         rows = weighted(rows)
         unique = rows.stream.changelog.keys
         if unique is not None and set(unique) <= set(keys) and not self.unordered:
-            # A row that gets another key leaves the old one in the same batch, and in the same subtask.
+            # A row that gets another key leaves the old key in the same batch, and in the same subtask.
             return upserts(with_unique(rows, keys))
         return self._materialised(rows, keys)
 
@@ -90,7 +90,7 @@ class WholeRowTable:
 
     @staticmethod
     def stream(relation: Relation) -> DataStream:
-        """Return the rows if they are only added, else each row that comes or goes."""
+        """Return the rows if rows are only added, else all added and removed rows."""
         rows = relation.settled(carries_keys=True)
         if rows.stream.changelog == APPEND_ONLY:
             return relation.settled(is_result=True).stream

@@ -63,7 +63,6 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
 
 
 def upserts(rows: Rows) -> DataStream:
-    """Convert weighted rows with keys to upserts and deletes."""
     keys = rows.stream.changelog.keys
     assert keys is not None, "the rows have no keys"
     (kind,) = distinct([ROW_KIND], taken=rows.called)
@@ -73,15 +72,17 @@ def upserts(rows: Rows) -> DataStream:
 
 
 def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) -> Relation:
-    """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one."""
+    """Return the rows of a node with weights; `is_unique` is False for a reader that may make several rows from one
+    row.
+    """
     rows = weighted(relation.settled(carries_keys=True))
     return relation_of(rows if is_unique else with_unique(rows, None), node)
 
 
 def with_empty_row(stream: DataStream, stream_of: StreamOf, column: str, value: Column) -> DataStream:
-    """Return the stream with a first row that counts as no row: it has this value in a column, and nulls in others.
+    """Add a row that results do not count: `column` has this value, all other columns are null.
 
-    So an aggregate without keys has its result over no rows, as in a batch, before it has seen any.
+    So an aggregate without keys emits its result for an empty input before any rows arrive, as in a batch.
     """
     prototype = stream.flow.type.prototype
     values = (value if each.name == column else null_of(each.dataType) for each in prototype.schema)
@@ -107,7 +108,6 @@ def changes(rows: Rows) -> DataStream:
 
 
 def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
-    """Return the rows with only the columns whose ids are in `read`."""
     pairs = [(each, name) for each, name in zip(rows.output, rows.called, strict=True) if each.id in read]
     output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
     if called == rows.called:
@@ -138,7 +138,6 @@ def recomputed(
 
 
 def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
-    """Return the names of the columns; None if a column is missing."""
     names = [rows.names.get(each) for each in columns] if columns is not None else [None]
     return None if None in names else tuple(name for name in names if name is not None)
 
@@ -193,7 +192,6 @@ class _WeightedJoin:
         return self._relation(rows)
 
     def _recomputed(self) -> Relation:
-        """Let Spark join the rows of changed keys again."""
         output = [each for each in self._node.output if each in self._output]
         if self._node.join_type not in _KINDS:
             output.append(self._node.output[-1])  # True if there is a match, for an EXISTS or IN inside an OR.
@@ -244,7 +242,6 @@ class _WeightedJoin:
         return {key.right.column_id: key.left.column_id for key in self._condition.keys}
 
     def _is_unique(self, side: Side) -> bool:
-        """Return True if each join key has at most one row on a side."""
         rows = self._sides[side]
         names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
         keys = rows.stream.changelog.keys
@@ -263,7 +260,6 @@ class _WeightedJoin:
         return _operator(both, [named(key) for key in self._keys], label("join", pairs), does, function, results)
 
     def _one_side(self, side: Side) -> DataStream:
-        """Return the rows of a side with the join keys, the side, and the columns of both sides."""
         rows = self._sides[side]
         columns = rows.columns
         pairs = zip(self._condition.keys, self._keys, strict=True)

@@ -28,7 +28,7 @@ _MICROS_PER_DAY = 86_400_000_000
 class CutRows:
     """The windows of an aggregate: rows of `source` are assigned by `time`; `expression` is the grouping by window.
 
-    `nodes` are Spark's nodes, top-down, that compute the window; the last one reads the source.
+    `nodes` are Spark's nodes, top-down, that compute the window; the last node reads the source.
     """
 
     expression: Expression
@@ -47,7 +47,6 @@ class CutRows:
 
     @property
     def size_ms(self) -> int | None:
-        """The size of the windows in milliseconds; None for sessions."""
         return None if isinstance(self.windows, EventTimeSessionWindows) else self.windows.size_ms
 
 
@@ -76,7 +75,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
 
 
 def _made(aggregate: PlanNode, window: Expression) -> tuple[tuple[PlanNode, ...], Expression] | None:
-    """Return the nodes down to the one that computes the windows, and the window struct; None if no node does."""
+    """Return the nodes down to the node that computes the windows, and the window struct; None without such a node."""
     node = aggregate.children[0]
     nodes = [node]
     while node.kind == "Filter":

@@ -34,6 +34,8 @@ _SHOWN = 8
 
 @value("plan.node")
 class ProgramNode(Value):
+    """A box: its operators, its parallelism, and further facts."""
+
     key: str
     kind: OperatorKind
     names: tuple[str, ...]
@@ -43,6 +45,8 @@ class ProgramNode(Value):
 
 @value("plan.edge")
 class PlanEdge(Value):
+    """An arrow between two boxes, and its ship strategy."""
+
     source: str
     target: str
     label: str
@@ -60,6 +64,8 @@ class PlanGraph(Value):
 
 @value("plan.slot")
 class PlanSlot(Value):
+    """A slot: the tasks that share it, and their required resources as text."""
+
     group: str
     number: int
     tasks: tuple[str, ...]

@@ -84,7 +84,7 @@ def new_columns(table: StructType, rows: StructType) -> StructType:
 
 
 def schema_mismatch(table: StructType, rows: StructType, *, merges_schema: bool) -> str | None:
-    """Explain why rows with these columns cannot be written to the table; None if they can.
+    """Explain why rows with these columns cannot be written to the table; None if they can be written.
 
     Columns that the rows lack become null.
     """
@@ -130,7 +130,6 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
 
 
 def partition_mismatch(rows: StructType, partition_by: Sequence[str]) -> str | None:
-    """Explain why a table cannot be partitioned by these columns of the rows; None if it can."""
     if missing := [name for name in partition_by if name not in rows.names]:
         return f"there is no column {missing[0]!r} to partition by; the columns are {', '.join(rows.names)}"
     for field in rows:

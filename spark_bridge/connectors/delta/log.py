@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedFile:
-    """A file: its path, relative to the table or absolute, its partition, and its statistics in the log.
+    """A file in the log: its path, relative to the table or absolute, its partition, and its statistics.
 
     The latest event time is in ms. A statistic is None if the log lacks it.
     """
@@ -38,7 +38,7 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """The changes of a commit to the rows of a table. `facts` are set if it has changed properties of the table.
+    """The changes that a commit made to the rows of a table. `facts` are set if it has changed properties of the table.
 
     Moving rows between files, such as in a compaction, is not a change.
     """
@@ -62,7 +62,7 @@ def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
 
 
 def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:
-    """Return the changes of one version. Raises `FileNotFoundError` if it is not, or no longer, in the log."""
+    """Return the changes of one version. Raises `FileNotFoundError` if the log does not contain the version."""
     added: list[AddedFile] = []
     removed: list[str] = []
     protocol: Mapping[str, Any] = {}
@@ -91,12 +91,11 @@ def commit_of(location: TableLocation, version: int, event_time: str | None) -> 
 
 
 def plain(path: str) -> str:
-    """Decode a path for file systems, since the log encodes paths like URIs."""
+    """The log encodes paths like URIs."""
     return unquote(path)
 
 
 def text_of(value: object) -> str | None:
-    """Return a partition value as a text that Spark can cast."""
     match value:
         case None:
             return None

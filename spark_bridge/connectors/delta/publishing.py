@@ -3,7 +3,7 @@
 The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs rejects a commit if a `txn` of the
 same writer has been committed since the table was opened, and rebases on appends of others. Conflicts that it cannot
 resolve, such as two commits that remove the same file, are retried with the new version of the table. If another
-attempt has committed the same checkpoint, the new version shows that, and nothing has to be done.
+attempt has committed the same checkpoint, the new version shows that commit, and nothing has to be done.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add the files, unless they were added before. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -130,7 +129,6 @@ def _values(partition: Mapping[str, str | None], columns: Sequence[str]) -> tupl
 
 
 def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumbers]], path: str) -> None:
-    """Raise `SinkError` if a column of the files has nulls but is not nullable in the table."""
     required = [field.name for field in table if not field.nullable]
     for file, numbers in files:
         for name in required:
@@ -158,7 +156,6 @@ class FileNumbers:
 
 
 def numbers_in(path: str) -> FileNumbers:
-    """Return the statistics in the footer of a parquet file."""
     with opened(path) as file:
         metadata = pq.read_metadata(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -188,7 +185,7 @@ def numbers_in(path: str) -> FileNumbers:
 def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAction:
     """Return the log entry of a file that `lacks` some columns of the table, which are null for its rows.
 
-    Its statistics, by which readers skip files, are those that Delta's own writer for Spark would write: bounds of
+    Its statistics, by which readers skip files, are the same that Delta's own writer for Spark would write: bounds of
     texts are truncated like in Delta, and times to milliseconds. If some columns have bounds, delta-rs finds no rows by
     a column without bounds. So all columns of a file have bounds, or none has.
     """
@@ -210,7 +207,7 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
 
 
 def now_ms() -> int:
-    """Return the time for a commit's entries, from which vacuum computes how long to keep removed files."""
+    """From the time of a commit's entries, vacuum computes how long to keep removed files."""
     return time.time_ns() // 1_000_000
 
 
@@ -219,7 +216,9 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
-    """Return the bounds of a column over row groups; None if a row group has none, or they cannot be written."""
+    """Return the bounds of a column over row groups; None if a row group has no bounds, or the bounds cannot be
+    written.
+    """
     if not all(part is not None and part.has_min_max for part in statistics):
         return None
     try:
@@ -276,9 +275,9 @@ class UpsertIntoDelta:
     """Merges the staged changes of one transaction into a table by `keys`, with delta-rs in this process.
 
     Spark finds the last change of each key and writes these changes next to the staged files, and delta-rs reads them
-    batch by batch. The last change is determined by the columns of `sequence`, and then by arrival order, which is that
-    of the batches, and of the rows in their files. `rows` are the columns in the table, and `kind` is the column with
-    the rows' kinds, or None if all rows are inserted or updated.
+    batch by batch. The last change is determined by the columns of `sequence`, and then by arrival order: the order of
+    the batches, and of the rows in their files. `rows` are the columns in the table, and `kind` is the column with the
+    rows' kinds, or None if all rows are inserted or updated.
     """
 
     location: TableLocation
@@ -291,7 +290,6 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge the rows, unless they were merged before. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:
@@ -328,7 +326,6 @@ class UpsertIntoDelta:
         )
 
     def _written(self) -> list[str]:
-        """Write the last changes to files with one Spark job, and return the files' paths."""
         filesystem = self.transaction.filesystem
         # A subfolder of the staged rows, so it is deleted with them.
         folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
@@ -393,7 +390,6 @@ def _never_null(name: str) -> Column:
 
 
 def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
-    """Return a reader of the rows of files, which reads lazily."""
     with closing(opened(paths[0])) as file:
         schema = pq.read_schema(file).remove_metadata()
 
@@ -412,12 +408,14 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""Number of latest versions that may not be durable yet."""
+"""The number of latest versions that may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
-    """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later one.
-    Raises `SinkError` if every try conflicts with commits of others.
+    """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later
+    checkpoint.
+
+    Raises `SinkError` if every try conflicts with other commits.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -446,7 +444,6 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
 
 
 def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
-    """Return True if the table's log records the transaction's checkpoint, or a later one of the same writer."""
     recorded = None if table is None else table.transaction_version(transaction.writer)
     return recorded is not None and recorded >= transaction.checkpoint_id
 
@@ -460,7 +457,7 @@ def recording(transaction: Transaction) -> CommitProperties:
 def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:
     """Make commits and their added files durable, up to the commit of the transaction or the first missing version.
 
-    delta-rs syncs neither the files of its log nor those that a merge writes. Raises `OSError`.
+    delta-rs syncs neither the files of its log nor the files that a merge writes. Raises `OSError`.
     """
     if not transaction.fsync or not is_local(location.path):
         return

@@ -1,7 +1,7 @@
 """DeltaSink: rows of a Delta table that appear exactly once, when the checkpoint that contains them is complete.
 
-Exactly-once uses Delta's transactions: the commit that adds the rows of a checkpoint also records its id, as the
-transaction of an application named after the writer. A restore checks the table for this id first.
+Exactly-once uses Delta's transactions: the commit that adds the rows of a checkpoint also records the checkpoint's id,
+as the transaction of an application named after the writer. A restore checks the table for this id first.
 
 Appended rows are staged as the files that the table will have, in `_flykka-staging` below it, and moved when their
 checkpoint is complete. So they are written only once. Changes are staged in the same folder and merged, which rewrites
@@ -132,7 +132,6 @@ class DeltaSink(TransactionalSink):
 
     @property
     def read_as(self) -> str:
-        """The format and the partition columns, which all sinks of a table must share."""
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:
@@ -190,7 +189,6 @@ class DeltaSink(TransactionalSink):
         ).publish()
 
     def _table(self, filesystem: FileSystem) -> DeltaTable | None:
-        """Return the table or None. Raises `SinkError` if it cannot be opened, or the path contains other files."""
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
@@ -244,7 +242,6 @@ class DeltaUpsertSink(DeltaSink):
         return PARQUET
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` in the same cases as an append, and if a column that a merge needs is missing."""
         DeltaSink.check_rows(self, prototype)
         required = (*self.keys, *self.sequence, *self.partition_columns, *(() if self.kind is None else (self.kind,)))
         if missing := [name for name in required if name not in prototype.columns]:

@@ -2,7 +2,7 @@
 
 The log lists the files of a version, and Spark reads them, so rows never pass through the driver. A version that
 deletes or rewrites rows fails the job, unless such versions are skipped, because a stream cannot retract rows. The
-rules and the names of the options are those of Delta's own streaming source.
+rules and the names of the options are the same as in Delta's own streaming source.
 """
 
 from __future__ import annotations
@@ -155,7 +155,6 @@ class DeltaSource(Source):
         return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return a copy with this event-time column, an absolute path, and the table's columns."""
         filesystem = FileSystem(session)
         here = replace(self, path=filesystem.absolute(self.path), event_time=event_time)
         return replace(here, schema=here._columns(filesystem))
@@ -284,7 +283,7 @@ class DeltaSplitDiscovery:
         return _Position(snapshot=whole, version=whole + 1, end=end)
 
     def _files(self, at: _Position) -> Sequence[AddedFile] | None:
-        """Return the files of the snapshot, or those that the version adds, by path; None if it does not exist."""
+        """Return the files of the snapshot, or the files that the version adds, by path; None if it does not exist."""
         is_whole = at.snapshot is not None
         version = at.version if at.snapshot is None else at.snapshot
         if self._listed is not None and self._listed[:2] == (version, is_whole):
@@ -334,7 +333,6 @@ class DeltaSplitDiscovery:
         )
 
     def _check_log(self, at: _Position) -> None:
-        """Raise `SourceError` if the table cannot be read from this position."""
         table = opened(self._location)
         check_readable(self._location, facts_of(table))
         latest = table.version()
@@ -351,7 +349,6 @@ class DeltaSplitDiscovery:
             )
 
     def _check_columns(self, columns: StructType, version: int) -> None:
-        """Raise `FileSchemaError` if a column is missing or has another type. New columns are ignored."""
         assert isinstance(self._source.schema, StructType)
         there = {field.name: field.dataType.simpleString() for field in columns}
         for read in self._source.schema:
@@ -368,7 +365,6 @@ class DeltaSplitDiscovery:
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """Return the split of a file of a version. Its content is everything that is needed to read the file."""
     content = {
         "version": version,
         "path": file.path,
@@ -411,8 +407,8 @@ def read_files(
 ) -> DataFrame:
     """Return the rows of files of the table at a path.
 
-    Nearly all files are in folders named after their partitions. These are read in one scan, because Spark reads the
-    partition columns from the names. The protocol allows other folders, and then each partition is read in its own
+    Nearly all files are in folders named after their partitions. These files are read in one scan, because Spark reads
+    the partition columns from the names. The protocol allows other folders, and then each partition is read in its own
     scan. With `keeps_order` the rows are in the order of the files, so only consecutive files are read together.
     """
     located = (
@@ -448,7 +444,6 @@ def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
-    """Divide files among slices; see `number_of_slices`."""
     slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
 
@@ -461,7 +456,6 @@ def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
 
 
 def _is_whole(path: str) -> bool:
-    """Return True if the path is absolute, and not relative to the folder of the table."""
     return ":/" in path or path.startswith("/")
 
 
@@ -475,7 +469,7 @@ NO_DELETION_VECTORS = (
 
 
 def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
-    """Open the table at its latest version or at `version`. Raises `SourceError` if delta-rs cannot."""
+    """Open the table at its latest version or at `version`. Raises `SourceError` if delta-rs cannot open it."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -488,14 +482,12 @@ def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
 
 
 def check_readable(location: TableLocation, facts: TableFacts) -> None:
-    """Raise `SourceError` if the table has a feature that makes its rows differ from those in its files."""
     feature = facts.unreadable()
     if feature is not None:
         raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")
 
 
 def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
-    """Raise `SourceError` if deletion vectors mark rows of the version as deleted."""
     if has_deletion_vectors(table):
         raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
 

@@ -45,8 +45,6 @@ class StagedFile:
 
 
 class TransactionFiles:
-    """The files of a transaction, which are moved below `folder`."""
-
     def __init__(self, transaction: Transaction, folder: str) -> None:
         self._filesystem: FileSystem = transaction.filesystem
         self._transaction = transaction
@@ -72,7 +70,6 @@ class TransactionFiles:
         return there
 
     def place(self, file: StagedFile) -> str:
-        """Return the path of a file, which is at its source or at its target."""
         staged = self._path(file)
         return staged if self._filesystem.exists(staged) else self.target(file)
 
@@ -145,13 +142,11 @@ class TransactionFiles:
 
 
 def opened(path: str) -> Any:
-    """Open a file for reading if fsspec supports its path. Raises `OSError`."""
     filesystem, inner = url_to_fs(path)
     return filesystem.open(inner, "rb")
 
 
 def read_bytes(path: str) -> bytes:
-    """Return the content of a file. Raises `FileNotFoundError` if it does not exist."""
     filesystem, inner = url_to_fs(path)
     return bytes(filesystem.cat_file(inner))
 

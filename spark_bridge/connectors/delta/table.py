@@ -1,8 +1,8 @@
 """The location of a Delta table: opened with delta-rs, and checked for features that Spark's files do not support.
 
-Spark writes and reads the files, and delta-rs the log. So a table is rejected if it requires more of its files than
-columns: column names that differ from those in the files, rows deleted separately from the files, or values that are
-computed or checked when rows are written.
+Spark writes and reads the files, and delta-rs the log. So a table is rejected if its files must have more than columns:
+column names that differ from those in the files, rows deleted separately from the files, or values that are computed or
+checked when rows are written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OF_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """Facts that determine how a table can be used: feature names, properties, and columns as JSON if known."""
+    """Features, properties, and columns (as JSON, if known) of a table, which determine how it can be used."""
 
     reader_features: Collection[str]
     writer_features: Collection[str]
@@ -65,7 +65,6 @@ class TableFacts:
         return next(iter(sorted(set(self.reader_features) - _READ)), None)
 
     def unwritable(self) -> str | None:
-        """The feature that prevents adding Spark's files; None if they can be added."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         if checks := sorted(key for key in self.properties if key.startswith(_CONSTRAINT)):
@@ -93,7 +92,6 @@ class TableLocation:
         return dict(self.options) or None
 
     def open(self, version: int | None = None) -> DeltaTable:
-        """Open the table at its latest version or at `version`. Raises deltalake's errors."""
         from deltalake import DeltaTable
 
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
@@ -111,7 +109,6 @@ class TableLocation:
 
 
 def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
-    """Check delta-rs's storage options. Raises `MissingExtraError` if deltalake is not installed."""
     require("deltalake", extra="delta", what=what)
     remember_secrets(options)
     return tuple(sorted((key, str(value)) for key, value in options.items()))

@@ -2,8 +2,8 @@
 
 If a source infers its columns, the columns of one folder's files must not be silently assumed for all files. Declared
 columns are checked against each file, because Spark would read missing columns as nulls, and detect a wrong type only
-when rows are read. Only what Spark cannot read is rejected: a file may have narrower numbers, or timestamps of either
-type.
+when rows are read. Only types that Spark cannot read are rejected: a file may have narrower numbers, or timestamps of
+either type.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The row count of a file, its latest event time in ms if its statistics contain it, and its columns.
-
-    `schema` is None if Arrow does not know the type of a column, which Spark may know.
+    """`event_time_max` is in ms, None if the statistics lack it. `schema` is None if Arrow does not know the type of a
+    column, which Spark may know.
     """
 
     rows: int
@@ -69,7 +68,7 @@ def _schema(parquet: Any) -> pyarrow.Schema | None:
 
 
 def _latest(metadata: Any, column: str) -> int | None:
-    """Return the maximum over the row groups; None if one lacks it. Old timestamps (INT96) have no statistics."""
+    """Return the maximum over the row groups; None if a row group has no statistics, like old timestamps (INT96)."""
     latest: int | None = None
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -84,7 +83,9 @@ def _latest(metadata: Any, column: str) -> int | None:
 
 
 def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
-    """Return paths of files by names relative to the source: all with mergeSchema, else the first in each folder."""
+    """Return paths of files by names relative to the source: all with mergeSchema, else the first file in each
+    folder.
+    """
     root = filesystem.qualified(source.path)
     if not filesystem.is_folder(root):
         return {root.rpartition("/")[2]: root}

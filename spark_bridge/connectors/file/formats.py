@@ -1,8 +1,7 @@
 """The formats of files that Spark reads, and flykka's settings for each, unless the user sets them.
 
-Text may be malformed, and Spark's defaults turn unreadable values into nulls, drop surplus values of a line, and assign
-the columns of a csv file by position and not by its header. With these settings, a line that does not fit fails the
-read.
+Text may be malformed. Spark's defaults turn unreadable values into nulls, drop surplus values of a line, and assign the
+columns of a csv file by position and not by its header. With these settings, a line that does not fit fails the read.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Options = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFormat:
-    """A format, and how it is read.
+    """A format, and how Spark reads it.
 
-    `has_footers` is true if files describe their content in a footer, which is then read. `is_columnar` is true if
-    Spark reads only needed columns.
+    `has_footers` is true if files describe their content in a footer, which flykka reads first. `is_columnar` is true
+    if Spark reads only needed columns.
     """
 
     name: FileFormat
@@ -61,7 +60,6 @@ def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
 
 
 def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
-    """Merge the user's options over flykka's. Spark ignores the case of option names."""
     checked = {key.lower() for key, _ in options}
     return {**{key: value for key, value in defaults.items() if key.lower() not in checked}, **dict(options)}
 

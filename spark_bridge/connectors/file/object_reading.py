@@ -49,7 +49,7 @@ _OF_FILES = frozenset(
         "wholetext",
     }
 )
-"""Options of Spark's readers for the files themselves, which have no effect because Spark does not read the files."""
+"""Options of Spark's readers for the files themselves. They have no effect, because Spark does not read the files."""
 
 _ROWS_AT_ONCE = 10_000
 _LINE, _FILE, _HEADER, _PARSED, _FOLDER = "__line", "__file", "__header", "__parsed", "__folder_"
@@ -59,7 +59,6 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 
 def check_readable(source: FileSourceSettings) -> None:
-    """Raise `PrototypeError` if files cannot be read with these settings by fsspec."""
     without = "without storage_options, Spark reads the path with a Hadoop file system"
     if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(
@@ -89,7 +88,6 @@ def schema_of_objects(source: FileSourceSettings) -> StructType:
 def read_objects(
     session: SparkSession, source: FileSourceSettings, schema: StructType, files: Sequence[FileSplit]
 ) -> DataFrame:
-    """Return the rows of files in their order."""
     tasks = min(len(files), max(1, session.sparkContext.defaultParallelism))
     numbers = session.range(0, tasks, 1, tasks)
     bounds = [len(files) * number // tasks for number in range(tasks + 1)]
@@ -239,7 +237,6 @@ class _ReadParquet(_Reading):
 
 
 def _with_columns(rows: pa.RecordBatch, wanted: pa.Schema, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Return the rows with the columns of a schema, which are null if the file lacks them."""
     found = rows.select([])
     for field in wanted:
         name = names.get(field.name.lower())

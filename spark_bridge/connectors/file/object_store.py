@@ -1,7 +1,7 @@
 """Files accessed with fsspec and the user's options, in object stores for which Spark has no jar.
 
-For a FileSource it replaces a `FileSystem`, which uses Hadoop. A discovery is one listing of everything below the path,
-which includes the sizes.
+A FileSource uses it instead of a `FileSystem`, which uses Hadoop. A discovery is one listing of all files below the
+path, which includes the sizes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ class ObjectStore:
     _sizes: dict[str, int] = field(default_factory=dict, compare=False)
 
     def check_usable(self) -> None:
-        """Raise `MissingExtraError` or `SourceError` if the path is not supported, or options are invalid."""
         _ = self._fs
 
     @cached_property
     def _fs(self) -> AbstractFileSystem:
         try:
-            # Listings must not be cached, because others write there.
+            # Listings must not be cached, because other processes write there.
             return url_to_fs(self.path, **{"use_listings_cache": False, **dict(self.options)})[0]
         except ImportError as missing:
             extra = _EXTRAS.get(self.path.partition(":")[0])
@@ -65,11 +64,10 @@ class ObjectStore:
         return TextIOWrapper(opened, encoding="utf-8-sig")
 
     def local(self, path: str) -> None:
-        """Return None, since only fsspec can access the file."""
         return
 
     def absolute(self, path: str) -> str:
-        """Make a local path absolute, from the working directory of this process and not of a worker."""
+        """Local paths are relative to the working directory of this process, not of a worker."""
         return plain_path(self.qualified(path))
 
     def qualified(self, path: str) -> str:
@@ -86,7 +84,6 @@ class ObjectStore:
         return int(self._fs.size(self._inner(path))) if known is None else known
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
-        """Yield the paths of the files in a folder and its subfolders, by name, except those that Spark hides."""
         root = self._inner(folder)
         found = self._fs.find(root, detail=True)
         self._sizes.clear()

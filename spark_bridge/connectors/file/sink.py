@@ -2,19 +2,20 @@
 
 Rows are staged invisibly, and published by rename. Staged files are below `<path>/.flykka-staging/<job>/`, which
 Spark's readers ignore. At a snapshot each file is assigned its final name, and the checkpoint records its staged path,
-final name, size and digest. When a checkpoint is complete, its files and those of earlier checkpoints are renamed. A
-rename may be repeated: a file whose source is gone and whose target exists has been published. So a restore publishes
+final name, size and digest. When a checkpoint is complete, its files and the files of earlier checkpoints are renamed.
+A rename may be repeated: a file whose source is gone and whose target exists has been published. So a restore publishes
 all files of its checkpoint, whatever earlier attempts have published, and then deletes all other files that this
-subtask had staged. Jobs that start from one savepoint, and the job that continues after it, have copies of a file, and
-the first job to publish it does so for all. Files of a checkpoint are only published if none of them has changed since
-it was staged.
+subtask had staged. Jobs that start from one savepoint, and the job that continues after it, have copies of a file: if
+one of them publishes the file, it is published for all. Files of a checkpoint are only published if none of them has
+changed since it was staged.
 
 The name of a published file identifies the job that has published it:
 
     part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<unique suffix>.<format>
 
 The name is set by the rename, and stays valid if the file is copied or moved elsewhere. A file with any other name
-belongs to no job: it was written by others, or by an old version of flykka whose names did not identify the job.
+belongs to no job: it was written by another program, or by an old version of flykka whose names did not identify the
+job.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class FileWriter(StagingWriter[PendingFile]):
         files_limit: int | None = None,
         file_size_bytes: int | None = None,
     ) -> None:
-        """Create the writer. With a limit, batches are rewritten as fewer files for each checkpoint."""
+        """With a limit, batches are rewritten as fewer files for each checkpoint."""
         super().__init__(context)
         self._path_as_given = path
         self._layout = layout
@@ -189,13 +190,12 @@ class FileWriter(StagingWriter[PendingFile]):
             self._filesystem.make_folder(folder)
         for file in waiting:
             self._rename(file)
-        # For all files, since renames of an earlier attempt may not be durable yet. The new names are synced first,
+        # For all files, because renames of an earlier attempt may not be durable yet. The new names are synced first,
         # so that a file never loses both names.
         self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
         self._staging.sync(_parent(file.staged) for file in waiting)
 
     def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
-        """Return the files that are not published yet. Raises `StagedFileError` if a file is missing or was changed."""
         batches = {batch_folder(file.staged) for file in files}
         staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
         for file in files:
@@ -247,7 +247,7 @@ class FileWriter(StagingWriter[PendingFile]):
             yield folder
 
     def _is_same(self, file: PendingFile) -> bool:
-        """Return True if the target is a copy of the file, from a savepoint: no other file has its name."""
+        """Return True if the target is a copy of the file, from a savepoint: no other file has this name."""
         return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
 
 
@@ -259,7 +259,7 @@ OptionValue = str | int | float | bool
 
 _ROWS_PER_FILE = "maxRecordsPerFile"
 SUCCESS = "_SUCCESS"
-"""The name of the file with which Spark and Hadoop mark a folder as complete."""
+"""The file with which Spark and Hadoop mark a folder as complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,10 +356,11 @@ class FileSink(Sink):
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
     def file_size(self, size: MemorySize) -> Self:
-        """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file.
+        """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file with the remaining
+        rows.
 
         Small batches are combined, and the rows of large batches are distributed to several files, as with
-        `files_per_checkpoint`, in each subtask and at the same cost; it may be set as well. The size is the size as
+        `files_per_checkpoint`, in each subtask and at the same cost. Both limits may be set. The size is measured as
         parquet. Raises `ValueError` if the size cannot be parsed.
         """
         return replace(self, file_size_bytes=positive_size_bytes(size, "the file size"))
@@ -378,7 +379,6 @@ class FileSink(Sink):
 
     @property
     def read_as(self) -> str:
-        """The format and the partition columns, which all sinks of a folder must share."""
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
@@ -426,7 +426,7 @@ class FileSink(Sink):
             sync_names([folder])
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder below the target, because a rename must stay within the file system."""
+        """Below the target, because a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
 """FileSource: reads the files of a folder, in batches of several files or of a range of rows of one file.
 
 A split is one file, and the reader combines waiting splits to batches that take about a second. If the user sets a
-batch size, discovery groups the files that it finds, and a split is one batch. With `monitor_continuously` a batch
-contains the files found so far and never waits for more. Files must not change, so a file must get its final name only
-when it is complete. Names that begin with `.` or `_` are ignored, as in Spark.
+batch size, discovery groups the files, and a split is one batch. With `monitor_continuously` a batch contains the files
+that exist, and never waits for more. Files must not change, so a file must get its final name only when it is complete.
+Names that begin with `.` or `_` are ignored, as in Spark.
 """
 
 from __future__ import annotations
@@ -237,8 +237,8 @@ class FileSource(FileSourceSettings, Source):
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """Return a copy with this event-time column, an absolute path, and the current schema.
 
-        Raises the errors of `prototype`, and an error if Spark does not know an option or there is nothing to read:
-        only a monitored folder may be created later.
+        Raises the errors of `prototype`, and an error if Spark does not know an option or there is nothing to read.
+        Only a monitored folder need not exist yet.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
         if self.storage is not None:
@@ -334,7 +334,6 @@ _LARGE_FILE_ROWS = 4_000_000
 
 
 def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
-    """Return no rows, with this schema. Raises `PrototypeError`, which names the source, if it cannot be parsed."""
     return session.createDataFrame([], declared_columns(schema, f"the columns of {source}"))
 
 
@@ -354,7 +353,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
         if len(files) > 1 and not merges_schemas(source.reader_options):
             checked_columns(source, filesystem, [*files.values()])
         if any("=" not in folder for name in files for folder in name.split("/")[:-1]):
-            # Without this Spark only reads folders that are named like partitions.
+            # Without this option Spark only reads folders that are named like partitions.
             reader, paths = reader.option("basePath", source.path), [*files.values()]
     try:
         schema = rows_at(reader, paths).schema
@@ -370,7 +369,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
 
 
 def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
-    """Combine batches of whole files into one, which Spark reads in one scan. Batches of a set size stay separate."""
+    """Combine batches of whole files, which Spark reads in one scan. Batches of a set size stay separate."""
     found = tuple(batches)
     if len(found) < 2 or any(batch.size_bytes is None for batch in found):
         return found
@@ -385,7 +384,6 @@ def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
 def read_split(
     session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
 ) -> tuple[DataFrame, ...]:
-    """Return the rows of a batch, with Spark's choice of partitions."""
     rows = _read(session, source, schema, split.files)
     return (rows if split.files[0].whole_file else _range(rows, split.files[0]),)
 
@@ -417,7 +415,7 @@ def _read(session: SparkSession, source: FileSource, schema: StructType, files: 
         if all("/" not in file.split_id for file in files):
             return rows_at(reader, paths)
         # Relative to the source's folder, because the names of the folders in between may be partition columns. Spark
-        # appends these to the others, and finds more than were declared.
+        # appends the found columns to the declared columns.
         rows = rows_at(reader.option("basePath", source.path), paths)
         return rows.select(*map(quoted, schema.names))
 

@@ -1,11 +1,11 @@
 """The splits of a FileSource: the files of its folder, or groups of files if the user has set a batch size.
 
-Footers of files are checked before any row is read: a file without a column that the source declares, or with another
-type of it, is rejected here.
+Footers of files are checked before any row is read: a file that lacks a declared column, or has another type for it, is
+rejected here.
 
 The id of a split names the files relative to the source's path, percent-encoded, as in `a.parquet+b.parquet`, or the
 rows of a file that is divided, as in `a.parquet#500-250` (250 rows from row 500 on). The position of a discovery is the
-set of names found so far, because a new file may have an earlier name or time than known files. If one listing of the
+set of all discovered names, because a new file may have an earlier name or time than known files. If one listing of the
 folder has many files, several discoveries return them.
 """
 
@@ -47,14 +47,14 @@ _PAUSE_NS = 50_000_000
 class FolderTimes:
     """The last modification times of local folders, by path. One thread records them, and another checks them.
 
-    They show whether there may be new files, without a listing. A folder's time changes with every name in it. It is
+    They show, without a listing, whether there may be new files. A folder's time changes with every name in it. It is
     recorded before the folder is listed, so that no change is missed. The clock of a file system ticks only some times
     per second, so the second of two changes within a tick is invisible. So a folder that was modified just before its
     time was recorded counts as changed once more, a tick later.
 
     Such early discoveries would find incomplete files. So a file that is written in place, not renamed, is deferred
     until nothing has been written to it for a moment. Later files are deferred with it, and so are files that arrived
-    during the listing, which may lack earlier files: if a file is read before an earlier one, the rows of the earlier
+    during the listing, which may lack earlier files: if a file is read before an earlier file, the rows of the earlier
     file are late. A file that was written and renamed within a tick is treated like a file that is being written.
     """
 
@@ -94,7 +94,6 @@ class FolderTimes:
         return {file for file, status in statuses.items() if earliest_ns is None or status.st_ctime_ns < earliest_ns}
 
     def changed(self) -> bool:
-        """Return True if a folder may have been changed since its time was recorded."""
         if self._doubtful_until_ns is not None and time.time_ns() > self._doubtful_until_ns:
             return True
         return self._is_changed()
@@ -141,7 +140,7 @@ class KnownNames:
     """A growing set of file names, encoded so that many names need little space in a checkpoint.
 
     Files are mostly numbered: for names that differ only in one consecutive number, the first name and their count are
-    stored. The encoding is exact: only the added names are in the set.
+    stored. The encoding is exact.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -166,7 +165,7 @@ class KnownNames:
         for template, number in places:
             run = self._continued_by.pop((template, number), None)
             if run is not None and (run.template is None or run.template == template):
-                # A run with a single name may be continued in any of its numbers; this number is chosen now.
+                # A run with a single name may be continued in any of its numbers. This name determines the number.
                 run.template, run.first = template, number - run.count
                 run.count += 1
                 self._continued_by[template, number + 1] = run
@@ -182,7 +181,6 @@ class KnownNames:
 
     @classmethod
     def decode(cls, data: bytes) -> KnownNames:
-        """Decode the result of `encode`; empty without bytes. Raises `SourceError` for invalid bytes."""
         if not data:
             return cls()
         try:
@@ -193,7 +191,6 @@ class KnownNames:
 
 
 def _places(name: str) -> Iterator[tuple[_Template, int]]:
-    """Yield every number in the name, with the text around it."""
     for match in _NUMBERS.finditer(name):
         digits = match.group()
         width = len(digits) if digits.startswith("0") else 0
@@ -217,8 +214,6 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file: its path, its name in splits, and its size."""
-
     path: str
     name: str
     size_bytes: int
@@ -226,7 +221,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FileFacts:
-    """Properties from a file's footer. Text files have no footer, and their row count is zero."""
+    """Text files have no footer, and their row count is zero."""
 
     rows: int
     event_time_max: int | None
@@ -241,7 +236,7 @@ class FileSplitDiscovery:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem
-        # The position of `_known` and `_listed`; None after a failed discovery, which may leave these inconsistent.
+        # The position of `_known` and `_listed`; None after a failed discovery, which may leave them inconsistent.
         self._position: bytes | None = b""
         self._known = KnownNames()
         self._listed: deque[_File] = deque()
@@ -284,7 +279,7 @@ class FileSplitDiscovery:
         )
 
     def _list(self) -> None:
-        # Determined before the listing, so that the listing which ends the discovery includes files added in between.
+        # Determined before the listing, so that the last listing includes files that were added in between.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
         self._listed.extend(self._new_files())
 
@@ -314,7 +309,6 @@ class FileSplitDiscovery:
         return until is not None and until()
 
     def _pieces(self, file: _File) -> Iterator[_Piece]:
-        """Yield the file as one piece, or divided into ranges."""
         facts = self._read_facts(file.path, file.name)
         limit = self._source.rows_limit
         if limit is None or facts.rows <= limit:
@@ -343,7 +337,7 @@ class FileSplitDiscovery:
     def _piece(self, file: _File, name: str, start: int, rows: int, facts: _FileFacts) -> _Piece:
         whole = rows == facts.rows
         split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
-        # The statistics are those of the whole file; for a range they would be ahead of the rows.
+        # The statistics cover the whole file. For a range of rows they would be ahead of the rows.
         event_time_max = facts.event_time_max if whole else None
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
@@ -355,7 +349,7 @@ class FileSplitDiscovery:
                 yield _File(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
 
     def _settled(self, paths: list[str]) -> set[str]:
-        """Return the files that may be read now: all files, unless there is another discovery soon."""
+        """Return the files that may be read now: all files, unless there will be another discovery soon."""
         if self.changed is None or self._is_last_listing:
             return set(paths)
         local = {path: self._filesystem.local(path) for path in paths}
@@ -363,7 +357,6 @@ class FileSplitDiscovery:
         return {path for path, each in local.items() if each is None or each in settled}
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """Yield the paths of all files, with their names in splits."""
         root = self._root
         self._missing_path = None
         self._times.clear()
@@ -386,7 +379,7 @@ class FileSplitDiscovery:
         if limit is None:
             # Without a limit, the reader decides which files to read together.
             return len(group) < (self._source.files_limit or 1)
-        # A range is read by row number, which starts at 0 in each file, so it is a separate batch.
+        # A range is read by row number, which starts at 0 in each file, so a range is a separate batch.
         whole = piece.split.whole_file and group[0].split.whole_file
         return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
 

@@ -1,6 +1,7 @@
 """AvroFormat: Avro records as values, decoded by fastavro in Spark's Python workers.
 
-Types are those of Spark's own reader: a union of null and a type is that type, a fixed is bytes, an enum is text.
+Types are converted as by Spark's own reader: a union of null and a type is that type, a fixed is bytes, an enum is
+text.
 """
 
 from __future__ import annotations
@@ -107,8 +108,6 @@ class AvroFormat(ValueFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeAvro:
-    """Decodes the column `value` in a Python worker, as an argument of `mapInArrow`."""
-
     avro_schema: str
     skip_bytes: int
     on_corrupt: OnCorrupt
@@ -165,7 +164,9 @@ def _declared(avro_schema: str) -> dict[str, Any]:
 
 
 def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> DataType:
-    """Return Spark's type for an Avro type at `where`. In `types_by_name`, None marks a type that encloses this one."""
+    """Return Spark's type for an Avro type at `where`. In `types_by_name`, None marks a type that encloses this
+    type.
+    """
     if isinstance(avro, list):
         return _of_union([each for each in avro if each != "null"], types_by_name, where)
     if isinstance(avro, str):
@@ -218,7 +219,6 @@ def _of_union(members: list[Any], types_by_name: dict[str, DataType | None], whe
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of fastavro to a value for Arrow."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}

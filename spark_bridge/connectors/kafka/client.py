@@ -49,8 +49,6 @@ def checked_properties(properties: Mapping[str, object], what: str) -> Propertie
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster, with its addresses and the properties of its clients."""
-
     bootstrap_servers: str
     properties: Properties = field(default=(), repr=False)
 
@@ -95,7 +93,6 @@ class OffsetReader:
         return self._opened
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Return the partitions of existing topics. Raises `SourceError`."""
         there = self._metadata()
         return [
             TopicPartition(topic, number)
@@ -160,7 +157,6 @@ class OffsetReader:
         return low, high
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets after the last records that a reader may see. Raises `SourceError`."""
         return {at: self.bounds(at)[1] for at in partitions}
 
     def first_at_time(self, ranges: Sequence[OffsetRange], timestamp_ms: int) -> dict[TopicPartition, int]:
@@ -184,7 +180,6 @@ class OffsetReader:
         }
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that the group has committed, for partitions that have one. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
         with self._source_errors():
@@ -235,7 +230,6 @@ def error_text(error: Exception | KafkaError) -> str:
 
 
 def topics_there(cluster: Cluster) -> list[str]:
-    """Return the topics of a cluster. Raises `SinkError` if the cluster does not respond."""
     reader = OffsetReader(cluster, None)
     try:
         return reader.topics()
@@ -261,12 +255,11 @@ PENDING_MAX = 3
 
 
 class OffsetCommitter:
-    """Commits the offsets of one source to a group, for monitoring only: nothing waits for the commits or depends on
-    them.
+    """Commits the offsets of one source to a group, for monitoring only: no component waits for the commits.
 
     It uses a separate thread, which ends when there is nothing to commit. Only a few commits may be pending: if the
-    cluster does not respond, the oldest commits are dropped, since newer ones replace them. Dropped commits are counted
-    and logged.
+    cluster does not respond, the oldest commits are dropped, because newer commits replace them. Dropped commits are
+    counted and logged.
     """
 
     def __init__(self) -> None:

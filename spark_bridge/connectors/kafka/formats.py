@@ -55,8 +55,6 @@ class RawFormat(ValueFormat):
 
 
 class _Parsed(ValueFormat):
-    """A format that Spark parses."""
-
     name: ClassVar[str]
     declared: StructType | str
     on_corrupt: OnCorrupt

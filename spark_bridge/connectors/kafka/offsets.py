@@ -21,8 +21,6 @@ class OffsetResetStrategy(StrEnum):
 
 
 class OffsetKind(StrEnum):
-    """The kinds of rules that determine an offset."""
-
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"

@@ -1,7 +1,7 @@
 """Produces records in a Python worker of Spark, one by one or in a transaction, as arguments of `mapInArrow`.
 
-Producers are closed with their task. The next producer with the same transactional id ends an open transaction; records
-that other producers have accepted are sent when these are flushed.
+Producers are closed with their task. The next producer with the same transactional id aborts an open transaction. Other
+producers flush the records that they have accepted.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class ProduceRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishKafkaTransaction(ProduceRecords):
-    """Produces rows in one transaction of a writer, which also commits the id of a checkpoint. Does nothing if that id
-    is committed already.
+    """Produces rows in one transaction of a writer, which also commits the id of a checkpoint, unless that id is
+    committed already.
 
     The id is committed as an offset of the writer's group for the first partition of the topic, because Kafka requires
     an existing partition.

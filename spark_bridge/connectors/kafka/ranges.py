@@ -1,6 +1,6 @@
 """Offset ranges: the splits of the Kafka source, and how the records of a batch are distributed over Spark tasks.
 
-The content of a split names all partitions of the source, with an empty range for those that it does not read:
+The content of a split names all partitions of the source, with an empty range for each partition that it does not read:
 `{"orders": {"0": [120, 180], "1": [7, 7]}}` are the records 120 to 179 of partition 0. So the reader knows all
 partitions that can hold back event time.
 """
@@ -16,12 +16,10 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""The assumed size of a record, since Kafka does not report sizes in advance. The reading time is measured anyway."""
+"""The assumed size of a record, because Kafka does not report sizes in advance. The reading time is measured later."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, ordered by topic and number."""
-
     topic: str
     partition: int
 
@@ -83,7 +81,6 @@ def written(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Parse offsets in the JSON form that `written` returns."""
     return {
         TopicPartition(topic, int(number)): offset
         for topic, partitions in offsets.items()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _RECORDS_AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
-# The offset is out of range, and there is no rule for continuing elsewhere.
+# The offset is out of range, and no rule defines another offset.
 _GONE = frozenset({1, -140})
 # A broker is down, a name is not resolved, all brokers are down, or a request took too long: librdkafka retries.
 _PASSING = frozenset({-195, -193, -187, -185})
@@ -33,7 +33,6 @@ _PATIENCE_SECONDS = 60.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _Key = tuple[str | None, int | None]
-"""The topic and partition of a record, in a plain tuple because that is cheap."""
 
 _connections: dict[Cluster, _Connection] = {}
 
@@ -58,7 +57,8 @@ class ReadRecords:
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
-    # Reading one partition at a time needs fewer checks per record but more fetches: only faster for long ranges.
+    # Reading one partition at a time needs fewer checks per record but more fetches, so it is only faster for long
+    # ranges.
     are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
     for together in [[each] for each in there] if are_long else [there]:
         yield from _assigned(connection, cluster, together)
@@ -106,7 +106,9 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable ones."""
+        """Return the messages' records in the ranges, and advance the ranges. Raises `SourceError` for unreadable
+        records.
+        """
         from confluent_kafka import Message
 
         if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):
@@ -121,7 +123,7 @@ class _Reading:
             key, offset = (message.topic(), message.partition()), message.offset()
             if message.error() is not None:
                 if self._is_end(message):
-                    # The message's offset is that of the next record.
+                    # The message has the offset of the next record.
                     last[key] = (offset or 0) - 1
             elif offset is not None and offset < self._ends[key]:
                 records.append(message)
@@ -150,7 +152,6 @@ class _Reading:
         raise self._refusal(error, of + hint)
 
     def check_errors(self, errors: list[KafkaError]) -> None:
-        """Handle connection errors. Raises `SourceError` for an error that would recur at every attempt to connect."""
         for error in errors:
             if error.name() in _LASTING:
                 raise self._refusal(error, str(self))
@@ -167,7 +168,7 @@ class _Reading:
 class _Connection:
     consumer: Consumer
     errors: list[KafkaError]
-    """Errors that broke its connections to brokers, which librdkafka reports only here. It reconnects."""
+    """Errors that broke connections to brokers, which librdkafka reports only here. It reconnects."""
 
 
 def _connection(cluster: Cluster) -> _Connection:
@@ -179,7 +180,7 @@ def _connection(cluster: Cluster) -> _Connection:
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
             # A partition with enough queued records is not fetched for this time, by default a second, but the next
-            # batch may assign it earlier.
+            # batch may be assigned earlier.
             "fetch.queue.backoff.ms": 2,
             # Prefetched records are discarded with the assignment of the batch.
             "queued.min.messages": _RECORDS_AT_ONCE,

@@ -3,7 +3,7 @@
 Exactly-once uses Kafka's transactions: the rows that a subtask has staged for a checkpoint are produced in one
 transaction, which also commits the id of the checkpoint as the offset of the writer's own group. A restore checks that
 group first. A group is deleted if nothing is committed for the broker's `offsets.retention.minutes`, a week by default.
-A producer with the same transactional id fences the previous one, and ends its open transaction.
+A producer with the same transactional id fences the previous producer, and ends its open transaction.
 
 Columns of a row become fields of its record by name: `value` is required; `key`, `headers`, `partition`, `topic` and
 `timestamp` are optional, as in Spark's own sink.
@@ -139,7 +139,9 @@ class AtLeastOnceWriter(SinkWriter["DataFrame"]):
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Produce one batch with one Spark job. If rows have keys, it has one task, to keep the order of each key."""
+        """Produce one batch with one Spark job. If rows have keys, the job has one task, to keep the order of each
+        key.
+        """
         self._context.scope.check()
         rows = rows.coalesce(1) if "key" in rows.columns else rows
         return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._run, ROWS).collect()))

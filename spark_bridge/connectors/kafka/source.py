@@ -361,8 +361,6 @@ class KafkaSplitDiscovery:
             # The next discovery reports the error.
             return True
 
-    # Partitions
-
     def _find_partitions(self, at: _Position) -> None:
         now = self._clock()
         interval_s = self._source.discovery_interval_ms / 1000
@@ -386,7 +384,6 @@ class KafkaSplitDiscovery:
             at.end |= self._initial(self._source.stopping, new)
 
     def _check_ids(self, at: _Position, topics: set[str]) -> None:
-        """Record the ids of topics. Raises `ReplacedTopicError` if the id of a topic has changed."""
         ids = self._offsets.ids(topics) if topics else {}
         for topic, topic_id in at.ids.items():
             if ids.get(topic, topic_id) != topic_id:
@@ -453,7 +450,7 @@ class TimeOrder:
             return tuple(pending)
         before, behind = self._bounds(pending, limit)
         best = self._until(pending, before)
-        # A batch that is half full is good enough, compared with more queries.
+        # A half-full batch is good enough: more queries would take longer.
         while behind - before > 1 and _records(best) < max(1, limit // 2):
             middle = (before + behind) // 2
             candidate = self._until(pending, middle)

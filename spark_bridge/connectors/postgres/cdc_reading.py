@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     Cursor = psycopg.ServerCursor[tuple[int, bytes]]
 
 METADATA = {"ts_ms": "bigint", "lsn": "bigint"}
-"""The metadata columns with their types, in addition to the table's columns and the kind of the row."""
 
 _MESSAGES_AT_ONCE = 5_000
 _ROWS_AT_ONCE = 10_000
@@ -110,7 +109,6 @@ class ReadChanges:
                 yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
-        """Yield the slot's messages up to the end of the ranges."""
         up_to = lsn_text(max(each.end for each in self.ranges))
 
         def open_cursor() -> tuple[Cursor, list[tuple[int, bytes]]]:
@@ -199,8 +197,6 @@ def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
 
 
 class _TransactionFilter:
-    """Determines whether transactions are in the ranges."""
-
     def __init__(self, ranges: Sequence[LogRange]) -> None:
         self._ranges = [
             (each.start, each.end, None if each.seen is None else VisibleTransactions.of(each.seen)) for each in ranges
@@ -226,7 +222,7 @@ class _Rows:
         self._unlogged: list[str] = []
 
     def add(self, change: LoggedChange) -> None:
-        """Add the rows of a change, which are two if the change modifies the key."""
+        """Add the rows of a change: two rows if the change modifies the key."""
         if change.relation is not self._relation:
             self._check(change)
             self._relation = change.relation

@@ -171,7 +171,9 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return replace(self, poll_interval_ms=positive_duration_ms(interval, "poll interval"))
 
     def drop_slot(self) -> None:
-        """Drop the slot and its publication. No job can continue from a checkpoint then. Raises `SourceError`."""
+        """Drop the slot and its publication. Jobs can then no longer continue from their checkpoints. Raises
+        `SourceError`.
+        """
         with self._connected() as connection:
             self.slot.drop(connection)
 
@@ -181,7 +183,6 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True, since the slot is confirmed when checkpoints complete."""
         return True
 
     @property
@@ -217,7 +218,6 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Check that changes can be read. Raises `SourceError` with the remedy."""
         with self._connected() as connection:
             check_decoding(connection, self)
 
@@ -267,7 +267,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         """Confirm the positions up to which these splits have read the log, and close the snapshot after all pages were
         read.
 
-        If the slot is in use by a reader, it is confirmed at a later checkpoint.
+        A slot that is in use by a reader is confirmed at a later checkpoint.
         """
         log = log_ranges(split_of(SerializedSplit, split, self) for split in splits)
         if not log:
@@ -382,7 +382,7 @@ class PostgresCdcDiscovery:
         )
 
     def _record_columns(self, at: CdcPosition, table: Table) -> None:
-        """Record the columns that are ignored from here on, and report columns that were ignored and are read now."""
+        """Record the columns that are ignored from here on, and report formerly ignored columns that are read now."""
         source = self._source
         added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
@@ -409,7 +409,9 @@ class PostgresCdcDiscovery:
     def _record_members(
         self, connection: psycopg.Connection[Any], at: CdcPosition, changed: ChangedTable
     ) -> tuple[int, ...]:
-        """Record the tables with the source's rows, and return the OIDs of those that may have changes up to now."""
+        """Record the tables with the source's rows, and return the OIDs of the tables that may have changes up to
+        now.
+        """
         now = attached(changed.members)
         before = now if at.members is None else at.members
         if before != now:
@@ -418,7 +420,6 @@ class PostgresCdcDiscovery:
         return tuple(sorted(map(int, {*before, *now, str(changed.table.oid)})))
 
     def _initial_position(self, connection: psycopg.Connection[Any]) -> CdcPosition:
-        """Return the position at which a job without a checkpoint starts."""
         source = self._source
         changed = table_for_changes(connection, source)
         source.slot.create(connection, changed.table)

@@ -102,7 +102,7 @@ def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Membe
 
 
 def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
-    """Return the columns that identify rows of a table; empty if only all columns together do."""
+    """Return the columns that identify rows of a table; empty if rows are identified by all columns together."""
     table = members[0]
     return table.primary_key or table.identity
 
@@ -145,7 +145,7 @@ BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
-    """A table whose changes are read, and the tables that contain its rows, beginning with the table itself."""
+    """`members` are the tables that contain rows of `table`, beginning with `table` itself."""
 
     table: Table
     members: tuple[Member, ...]
@@ -225,7 +225,6 @@ def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSett
 
 
 def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Raise `SourceError` if changes of the table are no longer published."""
     bound = source.bound_to and source.bound_to.table
     table = Table.find(connection, source.table)
     members = () if table is None or (bound and bound.oid != table.oid) else members_of(connection, table)
@@ -245,7 +244,9 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if it omits changes."""
+    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if the publication omits
+    changes.
+    """
     oids = [member.oid for member in members]
     publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
     if publication is None:
@@ -292,7 +293,6 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
 
 
 def schema_changed_text(source: str, change: str) -> str:
-    """Return the error message for a table whose columns have changed while a job runs."""
     return (
         f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
         ' the new columns from its last checkpoint on. With on_schema_change="ignore" added columns'
@@ -301,7 +301,6 @@ def schema_changed_text(source: str, change: str) -> str:
 
 
 def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Check before a job that the changes of a source can be read. Raises `SourceError` with the remedy."""
     changed = table_for_changes(connection, source)
     table = changed.table
     server = connection.execute(_SERVER, (table.oid,)).fetchone()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = "30"
 
-# Values are read and written as texts, whose form must not depend on the role's settings.
+# Values are read and written as texts, whose format must not depend on the role's settings.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
        set_config('IntervalStyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),
@@ -30,7 +30,7 @@ _SECRETS = ("password", "sslpassword")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database with its connection string. `name` consists of host and database, for messages."""
+    """A database with its connection string. `name` consists of host and database, for messages, without passwords."""
 
     conninfo: str = field(repr=False)
     name: str
@@ -91,7 +91,6 @@ class Database:
             raise error(f"{what}: {self.error_text(refused)}") from None
 
     def error_text(self, error: psycopg.Error) -> str:
-        """Return the text of a database error, with its detail and hint."""
         from psycopg.conninfo import conninfo_to_dict
 
         diagnosis = error.diag
@@ -125,7 +124,6 @@ class OpenSnapshot:
         self._close: finalize[..., OpenSnapshot] | None = None
 
     def open(self, database: Database) -> TableSnapshot:
-        """Open a snapshot, and close the previous one. Raises `psycopg.Error`."""
         connection = database.connect()
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -24,7 +24,7 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
-    """A table's pages from `first` to before `behind`; if that is None, to the end of the table."""
+    """A table's pages from `first` to before `behind`; to the end of the table if `behind` is None."""
 
     first: int
     behind: int | None
@@ -33,7 +33,7 @@ class PageRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The transactions whose commit records start in [`start`, `end`), without those in `seen`.
+    """The transactions whose commit records start in [`start`, `end`), without the transactions in `seen`.
 
     `columns` are the attribute numbers of the columns that the table had at `start`; None if unknown. `members` are the
     OIDs of the tables that contain its rows.
@@ -51,9 +51,9 @@ class CdcPosition:
     """The position of a discovery: how far the table, and then the log, has been discovered.
 
     `lsn` is the start of the next range of the log, `until` the end of a bounded source. `snapshot` is set until all of
-    the `pages` are discovered; `page` is the next one. `seen` are the transactions to skip up to `seen_to`. `columns`
+    the `pages` are discovered; `page` is the next page. `seen` are the transactions to skip up to `seen_to`. `columns`
     are the attribute numbers of the table's columns at `lsn`, None if unknown. `ignored` are columns without which
-    changes were read, each with the position in the log where that began. `members` are the OIDs of the tables with
+    changes were read, each with the position in the log at which that began. `members` are the OIDs of the tables with
     rows, each with the transactions that attached it; None if unknown.
     """
 
@@ -102,7 +102,6 @@ class CdcPosition:
         return self._split(content, size)
 
     def next_log(self, end: int, members: Sequence[int]) -> SerializedSplit:
-        """Return the split of the log up to `end`, with the changes of the tables `members`."""
         seen = self.seen if self.lsn < self.seen_to else None
         content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns, "members": members}
         size = end - self.lsn
@@ -127,7 +126,6 @@ def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
 
 
 def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
-    """Return the ranges of the log that splits read, in order."""
     contents = [json.loads(split.content) for split in splits]
     return tuple(
         LogRange(
@@ -147,7 +145,6 @@ def lsn_text(lsn: int) -> str:
 
 
 def lsn_number(text: str) -> int:
-    """Parse a position in the log. Raises `ValueError` for other texts."""
     high, slash, low = text.partition("/")
     if not slash:
         raise ValueError(f"a position in the write-ahead log is written like 0/16B3748, not {text!r}")

@@ -21,8 +21,6 @@ _XIDS = 1 << 32
 
 
 class AbsentValue(Enum):
-    """Represents a value that is omitted because an update has not changed it."""
-
     UNCHANGED = "unchanged"
 
 
@@ -56,7 +54,7 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A changed row. `before` is set if the table's replica identity includes it, `after` unless it was deleted."""
+    """`before` is set if the table's replica identity includes it, `after` unless the row was deleted."""
 
     transaction: LoggedTransaction
     relation: LoggedTable
@@ -68,8 +66,6 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """The removal of all rows of some tables, which are given by OID."""
-
     transaction: LoggedTransaction
     lsn: int
     oids: tuple[int, ...]
@@ -77,7 +73,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleTransactions:
-    """The transactions visible in a snapshot: all with ids below `behind`, except for the `running` ones."""
+    """The transactions visible in a snapshot: all with ids below `behind`, except for the `running` transactions."""
 
     behind: int
     running: frozenset[int] = frozenset()
@@ -89,13 +85,12 @@ class VisibleTransactions:
         return cls(behind=int(behind), running=frozenset(int(each) for each in running.split(",") if each))
 
     def __contains__(self, xid: int) -> bool:
-        # The log only has the last 32 bits of an id; the nearest id with these bits is meant.
+        # The log only has the last 32 bits of an id. This is the nearest id with these bits.
         whole = self.behind + (xid - self.behind + _XIDS // 2) % _XIDS - _XIDS // 2
         return whole < self.behind and whole not in self.running
 
 
 def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
-    """Yield the changes in messages, which are given with their positions in the log."""
     relations: dict[int, LoggedTable] = {}
     transaction: LoggedTransaction | None = None
     for lsn, data in messages:
@@ -137,8 +132,6 @@ _OF_IDENTITY: Final = 1
 
 
 class _Message:
-    """A message, which is parsed from start to end."""
-
     __slots__ = ("_at", "_data")
 
     def __init__(self, data: bytes) -> None:
@@ -177,7 +170,6 @@ class _Message:
         return tuple(self.unpack(_OID)[0] for _ in range(number))
 
     def tuples(self, kind: str) -> tuple[Values | None, Values | None]:
-        """Return the row before a change and after it."""
         before: Values | None = None
         letter = self.letter()
         is_whole = letter == "O"

@@ -68,8 +68,6 @@ def statements(
 ) -> SinkStatements:
     """Return the statements that write `columns` to the table. The columns `beside`, such as `kind`, control the
     writing.
-
-    `keys` and `sequence_by` are those of the sink.
     """
     from psycopg import sql
 
@@ -132,8 +130,6 @@ _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPostgresTransaction:
-    """Writes rows in one transaction of a writer, with the id of a checkpoint, unless that id was written before."""
-
     database: Database
     checkpoint_id: int
     target: str

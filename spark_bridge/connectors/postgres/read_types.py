@@ -1,7 +1,7 @@
 """Types of columns that are read: the type of a value in Spark, and its conversion from PostgreSQL's text.
 
-Values arrive as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and Spark casts them in
-the JVM. Arrays arrive as lists of the texts of their elements. Values of types that Spark lacks stay texts.
+COPY and logical decoding both write values as texts, and Spark casts them in the JVM. Arrays arrive as lists of the
+texts of their elements. Values of types that Spark lacks stay texts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _READABLE = {"date": _DATE, "timestamp_ntz": _DATE + _TIME, "timestamp": rf"{_DA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
-    """A column that is read. `type` is Spark's type; texts, or elements, that fit this type match the pattern
+    """A column that is read. `type` is Spark's type. Texts, or elements, that fit this type match the pattern
     `readable`.
 
     `delimiter` separates the elements of an array. `type_id` and `sql_type` are the column's type in the database, in
@@ -122,7 +122,6 @@ class ReadColumn:
 
 
 def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[str] = ()) -> DataFrame:
-    """Convert rows of texts to rows of values. The columns `beside` stay unchanged."""
     return texts.select(*(column.value() for column in columns), *(named(name) for name in beside))
 
 
@@ -153,7 +152,6 @@ def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> No
 
 
 def array_elements(text: str, delimiter: str) -> list[object]:
-    """Parse an array as PostgreSQL writes it, with nested lists for several dimensions."""
     lists: list[list[Any]] = [[]]
     # Bounds that do not begin at 1 precede the elements, as in [0:1]={a,b}.
     for token in _tokens(delimiter).finditer(text, text.index("{")):

@@ -29,8 +29,6 @@ PLUGIN = "pgoutput"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationSlot:
-    """A slot and a publication of the same name."""
-
     name: str
 
     def __post_init__(self) -> None:
@@ -41,8 +39,9 @@ class ReplicationSlot:
             )
 
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
-        """Return the position from which the slot retains the log; None if there is no slot. Raises `SourceError` if it
-        belongs to another database or plugin, or has lost some of the log.
+        """Return the position from which the slot retains the log; None if there is no slot.
+
+        Raises `SourceError` if the slot belongs to another database or plugin, or has lost a part of the log.
         """
         row = connection.execute(
             "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"
@@ -63,7 +62,6 @@ class ReplicationSlot:
         return int(lsn)
 
     def retained(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Return the size of the log that the slot retains, as text; None if there is no slot."""
         row = connection.execute(
             "SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots"
             " WHERE slot_name = %s",
@@ -72,7 +70,6 @@ class ReplicationSlot:
         return None if row is None else f"the replication slot {self.name!r} keeps {row[0]} of the server's log"
 
     def check_retained(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """Raise `SourceError` unless the slot retains the log from this position on."""
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
@@ -87,7 +84,6 @@ class ReplicationSlot:
             )
 
     def create(self, connection: psycopg.Connection[Any], table: Table) -> None:
-        """Create the publication and the slot if they do not exist. Raises `psycopg.Error`."""
         from psycopg import sql
 
         # The plugin looks the publication up as of the change that it decodes, so it must exist before the slot.
@@ -108,7 +104,6 @@ class ReplicationSlot:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
 
     def drop(self, connection: psycopg.Connection[Any]) -> None:
-        """Drop the slot and the publication if they exist. Raises `psycopg.Error`."""
         from psycopg import sql
 
         if self.confirmed(connection) is not None:

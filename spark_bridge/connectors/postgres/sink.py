@@ -1,4 +1,4 @@
-"""PostgresSink: rows that are in a table exactly once, and are appended or replace those with the same key.
+"""PostgresSink: rows that are in a table exactly once. They are appended, or replace the rows with the same key.
 
 The rows that a subtask has staged for a checkpoint are copied in one transaction, which also records the id of the
 checkpoint in `flykka_checkpoints`, next to the table. A restore checks that table first. Rows go from the executors to
@@ -44,7 +44,7 @@ class PostgresSink(TransactionalSink):
 
     needs_order: ClassVar[bool] = False
     removes_whole_rows: ClassVar[bool] = False
-    """True if rows without keys may remove equal ones."""
+    """True if rows without keys may remove equal rows."""
 
     database: Database
     table: str
@@ -65,7 +65,7 @@ class PostgresSink(TransactionalSink):
 
     @staticmethod
     def apply_changes(conninfo: str, table: str, *, row_kind: str = ROW_KIND) -> PostgresChangesSink:
-        """Add rows, and remove rows that are equal in all columns, one for each change.
+        """Add a row, or remove a row that is equal in all columns, for each change.
 
         `row_kind` names the column with the kind of a row: `-D` and `-U` remove one row with these values, `+I` and
         `+U` add one. It is not written. The job fails if there is no such row: only the job may change the table.
@@ -120,12 +120,10 @@ class PostgresSink(TransactionalSink):
     def __str__(self) -> str:
         return f"{self.format} {self.table} at {self.database}"
 
-    # Checks before a job
-
     def check_rows(self, prototype: DataFrame) -> None:
         """Raise `PrototypeError` if the rows do not fit the table. Queries the database, and may block.
 
-        For a missing table, only those checks are made that do not need it.
+        If the table is missing, only the checks without a table are made.
         """
         TransactionalSink.check_rows(self, prototype)
         kinds = () if self.row_kind is None else (self.row_kind,)
@@ -200,8 +198,6 @@ class PostgresSink(TransactionalSink):
                     grant = f"GRANT {', '.join(privileges)} ON {name} TO {user}"
                     raise SinkError(f"{user} may not write to {name} at {self.database}: {grant}")
 
-    # The transaction
-
     def publish(self, transaction: Transaction) -> None:
         with self.database.connected(SinkError, self) as connection:
             if self._is_published(connection, transaction):
@@ -240,7 +236,9 @@ class PostgresSink(TransactionalSink):
         numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
     def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
-        """Return True if this checkpoint or a later one is recorded. Another attempt may be publishing it now."""
+        """Return True if this checkpoint or a later checkpoint is recorded. Another attempt may be publishing it
+        now.
+        """
         from psycopg import sql
 
         table = Table.find(connection, self.table)
@@ -281,7 +279,7 @@ class PostgresSink(TransactionalSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresChangesSink(PostgresSink):
-    """Adds rows, and removes equal ones. Created by `PostgresSink.apply_changes`.
+    """Adds rows, and removes equal rows. Created by `PostgresSink.apply_changes`.
 
     It runs in one subtask: a row must not be removed before another subtask has added it.
     """

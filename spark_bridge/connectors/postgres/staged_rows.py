@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.postgres.tables import Table
 
 STAGED = "flykka_staged"
-"""The name of the temporary table."""
 
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written by their keys; `-U` rows are dropped before (Flink's RowKind)."""
+"""The kinds of rows that are written by their keys. Rows of the kind `-U` are dropped before (Flink's RowKind)."""
 
 
 class StagedRows:
-    """Rows in a temporary table, with the columns `names` of the table, and others beside them."""
+    """Rows in a temporary table, with the columns `names` of the table, and additional columns."""
 
     def __init__(self, table: Table, names: Sequence[str], beside: Sequence[StructField]) -> None:
         self._table = table
@@ -30,7 +29,6 @@ class StagedRows:
         self._beside = beside
 
     def staging(self) -> sql.Composed:
-        """The statement that creates the temporary table, with the types of the target."""
         from psycopg import sql
 
         more = [
@@ -71,7 +69,7 @@ class WholeRows(StagedRows):
         self._kind = kind
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for rows to be removed that the table does not have."""
+        """Return queries for unknown kinds, and for rows to be removed that the table does not have."""
         from psycopg import sql
 
         missing = sql.SQL(
@@ -82,7 +80,7 @@ class WholeRows(StagedRows):
         return [self.unknown_kind(self._kind, (*KINDS, UPDATE_BEFORE)), (missing, text)]
 
     def merge(self) -> sql.Composed:
-        """The statement that removes and adds rows, each as often as its changes add up to."""
+        """Return the statement that removes and adds rows, each as often as the sum of its changes."""
         from psycopg import sql
 
         return sql.SQL(
@@ -102,7 +100,7 @@ class WholeRows(StagedRows):
         )
 
     def _net(self) -> sql.Composed:
-        """Return a common table with the number by which each row changes, and the place of one such row."""
+        """Return a common table expression with the sum of each row's changes, and the place of one such row."""
         from psycopg import sql
 
         return sql.SQL(
@@ -124,8 +122,6 @@ class WholeRows(StagedRows):
 
 
 class Upserts(StagedRows):
-    """The statements of a sink that replaces rows by their keys."""
-
     def __init__(
         self,
         table: Table,
@@ -141,7 +137,7 @@ class Upserts(StagedRows):
         self._kind = kind
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for keys with several rows of which none is the last."""
+        """Return queries for unknown kinds, and for keys with several rows of which none is the last."""
         from psycopg import sql
 
         keys, staged = self._keys, sql.Identifier("pg_temp", STAGED)
@@ -165,7 +161,7 @@ class Upserts(StagedRows):
         return queries
 
     def merge(self) -> sql.Composed:
-        """The statement with which the last row of each key deletes, updates or inserts."""
+        """Return the statement with which the last row of each key deletes, updates or inserts."""
         from psycopg import sql
 
         keys = listed_columns(self._keys)
@@ -211,7 +207,7 @@ class Upserts(StagedRows):
         return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
 
     def _unless_older(self, word: str, row: str) -> sql.Composable:
-        """Return a condition that the row in the table is not later, if there are sequence columns."""
+        """Return a condition that the row in the table is not later; empty without sequence columns."""
         from psycopg import sql
 
         sequence = self._sequence_by

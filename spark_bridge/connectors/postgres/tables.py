@@ -101,7 +101,6 @@ class TableColumn:
 
     @property
     def precision(self) -> tuple[int, int] | None:
-        """The precision and scale of a numeric; None for other types."""
         if self.base != "numeric" or self.modifier < 0:
             return None
         packed = self.modifier - 4
@@ -125,7 +124,6 @@ class Table:
 
     @classmethod
     def find(cls, connection: psycopg.Connection[Any], name_in_sql: str) -> Self | None:
-        """Look up a table by its name in SQL; None if it does not exist. Raises `psycopg.Error`."""
         row = connection.execute(_TABLE, (name_in_sql,)).fetchone()
         if row is None:
             return None
@@ -141,7 +139,6 @@ class Table:
 
     @staticmethod
     def columns_of(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:
-        """Return the table's current columns. Raises `psycopg.Error`."""
         rows = connection.execute(_COLUMNS, (oid,)).fetchall()
         return tuple(TableColumn(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 

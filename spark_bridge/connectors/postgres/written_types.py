@@ -1,7 +1,7 @@
-"""Matches columns of rows with those of a table, and converts values to texts that PostgreSQL reads.
+"""Matches columns of rows with columns of a table, and converts values to texts that PostgreSQL reads.
 
-Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged; Spark first converts bytes, arrays and
-nested values to texts. Nothing is truncated, rounded or guessed: the user must cast values that do not fit.
+Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged. Spark first converts bytes, arrays and
+nested values to texts. Values are never truncated or rounded: the user must cast values that do not fit.
 """
 
 from __future__ import annotations
@@ -80,8 +80,6 @@ _ISO_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
 
 
 class WrittenForm(StrEnum):
-    """The forms in which values are copied."""
-
     PLAIN = "plain"
     HEX = "hex"
     ARRAY = "array"
@@ -90,8 +88,6 @@ class WrittenForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A column of the rows to be copied, and its type in the database."""
-
     name: str
     form: WrittenForm
     type: str
@@ -117,7 +113,6 @@ def named(name: str) -> Column:
 
 
 def written_form(kind: DataType, column: TableColumn) -> WrittenForm | None:
-    """Return the form in which values of a Spark type are written to a column; None if they do not fit."""
     is_plain = False
     match kind:
         case ByteType() | ShortType() | IntegerType() | LongType():
@@ -143,7 +138,6 @@ def written_form(kind: DataType, column: TableColumn) -> WrittenForm | None:
 
 
 def column_type_for(kind: DataType) -> str | None:
-    """Return the type of a new column for values of a Spark type; None if there is none."""
     if isinstance(kind, DecimalType):
         return f"numeric({kind.precision},{kind.scale})"
     if isinstance(kind, ArrayType):
@@ -203,7 +197,6 @@ _NOT_OF_TEXT = frozenset({*_BYTES, *(name for takes in _TAKES.values() for name 
 
 
 def _element(value: Column, kind: DataType) -> Column:
-    """Return an element as it is written inside the braces of an array."""
     if isinstance(kind, _TEXTS):
         escaped = F.replace(F.replace(value, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
         text = F.concat(F.lit('"'), escaped, F.lit('"'))

@@ -25,8 +25,6 @@ Gap = Callable[[Row], Duration]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionWindows(MergingWindowAssigner):
-    """Session windows with a gap for all rows, or with a function from a row to its gap."""
-
     gap_ms: int | None = None
     dynamic_gap: Gap | None = None
 

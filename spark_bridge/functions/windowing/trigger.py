@@ -89,7 +89,9 @@ class Trigger(ABC):
         return False
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Merge the state of windows into this window, and register its timers; those of merged ones are cleared."""
+        """Merge the state of windows into this window, and register its timers. Timers of the merged windows are
+        cleared.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no on_merge(window, ctx), which windows that merge need")
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """Calls the trigger of an operator with the current window's time, timers and state.
 
-A runner identifies a timer by key and time; a window operator also needs its window.
+A runner identifies a timer by key and time; a window operator also needs the window of the timer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class WindowTimers:
             timers.delete_processing_time_timer(time)
 
     def due(self, time: int) -> list[str]:
-        """Return the names of the windows with a timer at `time`, which fires now."""
         return [name for name, times in self._times.namespaces().items() if time in times]
 
     def fired(self, time: int) -> bool:
@@ -71,8 +70,6 @@ class WindowTimers:
 
 
 class WindowTriggerContext:
-    """Calls a trigger for the current window, and is the context that it receives."""
-
     def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
         self._trigger = trigger
         self._namespace = Namespace()

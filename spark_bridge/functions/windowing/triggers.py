@@ -22,8 +22,6 @@ CONTINUE, FIRE, FIRE_AND_PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, Tri
 
 
 class _TimersIgnored(Trigger):
-    """A trigger that ignores timers."""
-
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
@@ -62,7 +60,9 @@ class EventTimeTrigger(_TimersIgnored):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Register the end of the merged window. If the watermark has passed it, the current row fires the window."""
+        """Register the end of the merged window. If the watermark has passed the end, the current row fires the
+        window.
+        """
         if (last := window.max_timestamp()) > ctx.get_current_watermark():
             ctx.register_event_time_timer(last)
 
@@ -136,8 +136,6 @@ class CountTrigger(_TimersIgnored):
 
 
 class _Continuous(_TimersIgnored):
-    """A trigger that stores the time at which a window fires next."""
-
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
         self._next = ReducingStateDescriptor("trigger_next_fire", min, "bigint")

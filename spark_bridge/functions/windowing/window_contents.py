@@ -37,8 +37,6 @@ class Combination(ABC):
 
 
 class AllRows(Combination):
-    """Passes all rows of the window to the function."""
-
     def descriptor(self, row_type: str) -> StateDescriptor:
         return ListStateDescriptor(_CONTENTS, row_type)
 
@@ -47,8 +45,6 @@ class AllRows(Combination):
 
 
 class Reduced(Combination):
-    """Reduces the rows to one row."""
-
     def __init__(self, function: ReduceFunction[Row] | Any) -> None:
         self._reduce = reducer(function)
 
@@ -78,7 +74,7 @@ class Aggregated(Combination):
 
 @dataclass(slots=True)
 class Fired:
-    """Elements of a window that fires, and the contents that an evictor has retained before the function was called."""
+    """Elements of a firing window, and the contents that an evictor has retained before the function was called."""
 
     elements: list[Any]
     retained: Elements | None = None
@@ -95,7 +91,6 @@ class WindowContents:
         self._value = state if isinstance(state, AddingState) else None
 
     def at(self, window: Window) -> None:
-        """Set the window whose contents are accessed."""
         self._namespace.name = namespace_of(window)
 
     def add(self, row: Row, timestamp: int | None) -> None:
@@ -106,7 +101,6 @@ class WindowContents:
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        """Return the elements for the function; None if the window has no contents."""
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
@@ -117,18 +111,19 @@ class WindowContents:
         return Fired([self._value.get()])
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        """Handle the return of the function that was called with these elements."""
+        """Store the contents that remain after the function was called with the elements."""
 
     def clear(self) -> None:
         self._state.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:
-        """Merge the contents of the `merged` windows into those of `window`."""
         self._state.merge(namespace_of(window), list(map(namespace_of, merged)))
 
 
 class EvictedContents(WindowContents):
-    """Contents from which an evictor removes rows: rows with their times, which are combined when the window fires."""
+    """Rows with their times, from which an evictor removes rows. The remaining rows are combined when the window
+    fires.
+    """
 
     def __init__(
         self, combination: Combination, row_type: str, context: FunctionRuntimeContext, evictor: Evictor

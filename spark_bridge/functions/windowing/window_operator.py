@@ -1,8 +1,8 @@
 """Stores the rows of each key by window until the window fires, following Flink's WindowOperator.
 
-Everything is keyed state: the contents of windows and the state of triggers by window, and for merging windows the
+All data is keyed state: the contents of windows and the state of triggers by window, and for merging windows the
 windows of the key. So it is checkpointed and rescaled like the state of any keyed function. The contents of a session
-stay under the name of its first window, so that they are not moved whenever it grows.
+stay under the name of its first window, so that they are not moved whenever the session grows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MergeWindows = Callable[[Iterable[TimeWindow]], list[tuple[TimeWindow, list[Time
 class Merge:
     """A merge of windows into `result`: the previous windows, and the windows under whose names contents are stored.
 
-    The contents of `merged_state_windows` are merged into those of `state_window`.
+    The contents of `merged_state_windows` are merged into the contents of `state_window`.
     """
 
     result: TimeWindow
@@ -105,12 +105,11 @@ class MergingWindowSet:
 
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
-"""The name of the counter for late rows that are dropped without a side output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowing:
-    """Defines to which windows a row belongs, when these fire, and what they emit.
+    """Defines to which windows a row belongs, when the windows fire, and what they emit.
 
     `row_type` is the DDL type of a row, which is a struct. A window is removed when time has passed its end plus
     `allowed_lateness_ms`, which only applies to event time.
@@ -235,8 +234,6 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._global_states = KeyedStateStore(f"{name}.global_states", of_key)
         self._has_window_states = bool(of_window)
 
-    # Windows that fire and end
-
     def _fired(self, window: Window, ctx: KeyedContext) -> Iterator[Row]:
         fired = self._contents.fired(window, self._triggers)
         if fired is None:
@@ -259,8 +256,6 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         if self._has_window_states:
             self._window_namespace.name = namespace_of(window)
         return ProcessWindowContext(ctx, window, self._window_states, self._global_states)
-
-    # Time
 
     def _cleanup_time(self, window: Window) -> int:
         return min(window.max_timestamp() + self._lateness_ms, WATERMARK_MAX)
@@ -297,8 +292,6 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         else:
             ctx.output(self._windowing.late_data_tag, row)
 
-    # Windows that merge
-
     def _merging_windows(self) -> MergingWindowSet:
         stored: Sequence[int] = self._merging.value() or ()
         bounds = iter(stored)
@@ -325,7 +318,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         if len(merging.state_windows) > before:
             merging.retire_window(window)
         else:
-            # The window existed before and its timer is due; the merged window needs the timer under its new name.
+            # The window existed before and its timer is due. The merged window needs that timer under its new name.
             self._triggers.window = window
             self._register_cleanup_timer(window)
         return None

@@ -121,7 +121,6 @@ def _postgres_sink(declared: Declared) -> TableSink:
 
 
 def _one_of(options: TableOptions, name: str, words: tuple[Word, ...]) -> Word | None:
-    """Return the value of an option that must be one of `words`; None without the option. Raises `OptionError`."""
     text = options.text(name)
     word = next((each for each in words if each == text), None)
     if text is not None and word is None:

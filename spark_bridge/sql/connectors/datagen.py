@@ -26,8 +26,6 @@ _ARGUMENTS = ("start", "step", "minimum", "maximum", "values")
 
 @dataclass(frozen=True, slots=True)
 class _OfType:
-    """The column of a generator, cast to the declared type."""
-
     generator: FieldGenerator
     type_name: str
 

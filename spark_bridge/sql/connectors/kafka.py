@@ -68,7 +68,6 @@ def _sink(declared: Declared) -> TableSink:
 
 
 def _check_keys(declared: Declared) -> None:
-    """Raise `OptionError` for keys in a table that is not a changelog."""
     if declared.primary_key and _format_name(declared) != _CHANGES:
         raise OptionError(
             "PRIMARY KEY has no meaning for records, which are only added: leave it out. To read changes, use the"

@@ -39,14 +39,12 @@ class TableOptions:
         return next((text for key, text in self.texts.items() if key.lower() == name.lower()), None)
 
     def required(self, name: str, example: str) -> str:
-        """Return the text of an option. Raises `OptionError` if it is missing."""
         text = self.text(name)
         if not text:
             raise OptionError(f"the option {name!r} is missing, as in {name} {example!r}")
         return text
 
     def number(self, name: str) -> int | None:
-        """Return the option as an integer. Raises `OptionError`."""
         text = self.text(name)
         try:
             return None if text is None else int(text)
@@ -54,7 +52,6 @@ class TableOptions:
             raise OptionError(f"the option {name!r} is a whole number, not {text!r}", name) from None
 
     def rate(self, name: str) -> float | None:
-        """Return the option as a number. Raises `OptionError`."""
         text = self.text(name)
         try:
             return None if text is None else float(text)
@@ -62,7 +59,6 @@ class TableOptions:
             raise OptionError(f"the option {name!r} is a number, not {text!r}", name) from None
 
     def flag(self, name: str) -> bool:
-        """Return the option as a boolean, false by default. Raises `OptionError`."""
         text = self.text(name) or "false"
         if text.lower() not in _TRUTH:
             raise OptionError(f"the option {name!r} is true or false, not {text!r}", name)
@@ -72,7 +68,6 @@ class TableOptions:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the options whose names have this prefix, by names without the prefix."""
         return {key[len(prefix) :]: text for key, text in self.texts.items() if key.lower().startswith(prefix)}
 
 
@@ -88,7 +83,6 @@ class Declared:
     session: SparkSession
 
     def required_columns(self) -> StructType:
-        """Return the columns. Raises `OptionError` if none are declared."""
         if self.columns is None:
             raise OptionError(f"the columns of {self.name} are missing: CREATE TABLE {self.name} (column type, ...)")
         return self.columns
@@ -99,10 +93,10 @@ class TableSink:
     """A sink. With `keys`, a row replaces the row with equal keys. Without keys, rows are appended.
 
     An `unordered` sink cannot determine which of several rows with equal keys came last. The columns of `sequence_by`
-    order the rows of a key; an `unsequenced` sink is for rows of which each key has one per checkpoint. For a sink
-    without keys, `whole_rows` creates one that also removes rows, by the column with the kinds of rows. A sink that
-    `shows` rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes,
-    if these differ from the table's columns.
+    order the rows of a key. An `unsequenced` sink supports only one row of each key per checkpoint. For a sink without
+    keys, `whole_rows` creates a sink that also removes rows, by the column with the kinds of rows. A sink that `shows`
+    rows accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes, if these
+    differ from the table's columns.
     """
 
     sink: Sink
@@ -133,7 +127,6 @@ class TableConnector:
     has_keys: bool = field(default=False)
 
     def check(self, declared: Declared) -> None:
-        """Raise `OptionError` for an unsupported option or clause."""
         for key in declared.options.texts:
             if not any(_is(key, option) for option in self.options):
                 if self.check_other is None:
