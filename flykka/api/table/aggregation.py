@@ -262,13 +262,15 @@ class _Aggregate:
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
         """Select the outputs, computed from window, keys and aggregates.
 
-        After the outputs come the end of the window as event time, and upsert keys that are not outputs.
+        After the outputs come the end of the window as event time, the weight, or the row kind after upsert keys that
+        are not outputs.
         """
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         there = {role.name for role in roles.values() if isinstance(role, IsKey)}
-        lost = [key for key in stream.changelog.keys or () if key not in there]
-        kind = stream.changelog.row_kind or stream.changelog.weight
-        behind = (WINDOW_END,) if is_windowed else tuple(lost) if kind is None else (*lost, kind)
+        log = stream.changelog
+        lost = [] if log.weight is not None else [key for key in log.keys or () if key not in there]
+        after = WINDOW_END if is_windowed else log.weight or log.row_kind
+        behind = (*lost, after) if after is not None else tuple(lost)
         names = distinct((each.attribute.name for each in self._outputs), taken=behind)
         if tuple(stream.columns) != (*names, *behind):
             columns, known = self._rows.columns, self._known()
