@@ -316,6 +316,19 @@ def test_rows_stored_without_the_time_to_live_count_from_the_start_until_their_k
     assert before_and_after(worker, [(one(1, 12), 1)], 119) == ([], [12])
 
 
+def test_a_join_with_a_time_to_live_forgets_both_sides_of_a_key() -> None:
+    worker = Worker(JoinChanges(kind=JoinKind.LEFT, side="side", left=("a",), right=("b",)), expires=True)
+
+    def changes(batch: list[tuple[Row, int]], now_ms: int) -> list[tuple[int, float | None, int]]:
+        return sorted((row["a"], row["b"], row[WEIGHT]) for row in worker.process(batch, now_ms))
+
+    changes([(one(1, 10), 1), ((1, 1, None, 0.5), 1)], 100)
+
+    assert changes([(one(1, 11), 1)], 109) == [(11, 0.5, 1)]
+    assert changes([(one(1, 10), -1)], 110) == [(10, 0.5, -1)]
+    assert changes([(one(1, 12), 1), (one(1, 11), -1)], 120) == [(12, None, 1)]
+
+
 @st.composite
 def timed_histories(draw: Callable[..., Any]) -> list[tuple[list[tuple[Row, int]], int, int, bool]]:
     """Draw batches of rows of the left side with the time since the last batch, the number of newest segments that are
