@@ -94,7 +94,7 @@ def written_at(time_to_live_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeToLive:
-    """Forgets all rows of an index key when none of them has been written for `ms`.
+    """Forgets all rows of an index key `ms` after the last of them was written.
 
     If a key is changed, its rows that are as old are written again. So a row that is twice as old belongs to a
     forgotten key, and can be removed when segments are merged, even if some of the key's rows are in other segments.
