@@ -108,9 +108,16 @@ def is_of_parts(call: Expression) -> bool:
 
 
 def aggregated(
-    node: PlanNode, below: Callable[[PlanNode], Relation], stream_of: StreamOf, *, as_weights: bool
+    node: PlanNode,
+    below: Callable[[PlanNode], Relation],
+    stream_of: StreamOf,
+    time_to_live_ms: int | None,
+    *,
+    as_weights: bool,
 ) -> Relation:
     """Plan an aggregate; `below` plans its input. Running aggregates are weighted rows if `as_weights`, else upserts.
+
+    The time-to-live applies to the rows of recomputed aggregates.
 
     Raises:
         RefusedError: the windows are not over the event time, or an aggregate of changing rows cannot retract a
@@ -123,7 +130,8 @@ def aggregated(
         for each in reversed(cut.nodes):
             relation = relation.then(each)
         cut = None
-    return _Aggregate(node, relation.settled(carries_keys=True), cut, stream_of, as_weights=as_weights).relation()
+    rows = relation.settled(carries_keys=True)
+    return _Aggregate(node, rows, cut, stream_of, time_to_live_ms, as_weights=as_weights).relation()
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
@@ -135,9 +143,17 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 
 class _Aggregate:
     def __init__(
-        self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf, *, as_weights: bool
+        self,
+        node: PlanNode,
+        rows: Rows,
+        cut: CutRows | None,
+        stream_of: StreamOf,
+        time_to_live_ms: int | None,
+        *,
+        as_weights: bool,
     ) -> None:
         self._stream_of = stream_of
+        self._time_to_live_ms = time_to_live_ms
         self._as_weights = as_weights
         self._node = node
         self._rows = rows
@@ -182,7 +198,8 @@ class _Aggregate:
             next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys
         ]
         name = label("aggregate", (call.sql for call, _ in self._calls))
-        return recomputed([self._node], rows, keys, name, None if self._has_sessions else outputs)
+        unique = None if self._has_sessions else outputs
+        return recomputed([self._node], rows, keys, name, unique, self._time_to_live_ms)
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:
