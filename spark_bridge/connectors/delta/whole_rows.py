@@ -148,7 +148,7 @@ class ChangeWholeRows:
         return replaced, rows.unionAll(_others(self._scan(columns, replaced), taken).coalesce(number))
 
     def _bounds(self, removed: DataFrame) -> _Bounds | None:
-        """Return bounds of removed rows in columns without nulls; None if no rows are removed."""
+        """Return bounds of removed rows in columns without nulls. Without removed rows, the result is None."""
         names = [field.name for field in self.rows if isinstance(field.dataType, _BOUNDED)]
         columns = [F.col(_ROW).getField(name) for name in names]
         total, *found = removed.agg(
@@ -209,7 +209,7 @@ class ChangeWholeRows:
 
 
 def _is_outside(entry: Mapping[str, Any], bounds: _Bounds) -> bool:
-    """Return True if a file in the log has none of the rows with these bounds."""
+    """Return True if a file in the log cannot contain rows with these bounds."""
     for name, (low, high) in bounds.items():
         if name in entry.get("partition", {}):
             lowest = highest = entry["partition"][name]
