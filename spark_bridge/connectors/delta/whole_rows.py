@@ -148,7 +148,7 @@ class ChangeWholeRows:
         return replaced, rows.unionAll(_others(self._scan(columns, replaced), taken).coalesce(number))
 
     def _bounds(self, removed: DataFrame) -> _Bounds | None:
-        """Return bounds of removed rows in columns without nulls. Without removed rows, the result is None."""
+        """Return bounds of removed rows in columns without nulls, if rows are removed at all."""
         names = [field.name for field in self.rows if isinstance(field.dataType, _BOUNDED)]
         columns = [F.col(_ROW).getField(name) for name in names]
         total, *found = removed.agg(
