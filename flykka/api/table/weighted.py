@@ -62,6 +62,19 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
     return replace(rows, stream=with_changelog(rows.stream, replace(WEIGHTED, keys=keys)), roles=roles)
 
 
+def with_own_names(rows: Rows) -> Rows:
+    """Return weighted rows with the names of the query, some of which belonged to keys that it does not select."""
+    called = distinct((each.name for each in rows.output), taken=[WEIGHT])
+    if called == rows.called:
+        return rows
+    new = dict(zip(rows.called, called, strict=True))
+    columns = (named(name).alias(new[name]) for name in rows.called)
+    stream = rows.stream.select(*columns, named(WEIGHT)).name(label("select", called))
+    keys = rows.stream.changelog.keys
+    unique = None if keys is None or not set(keys) <= set(new) else [new[key] for key in keys]
+    return with_unique(replace(rows, stream=stream, called=called), unique)
+
+
 def upserts(rows: Rows) -> DataStream:
     keys = rows.stream.changelog.keys
     assert keys is not None, "the rows have no keys"
@@ -101,6 +114,7 @@ def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
 
 def changes(rows: Rows) -> DataStream:
     """Convert weighted rows to changes: each row is repeated as often as its weight says, as `+I` or `-D`."""
+    rows = with_own_names(rows)
     (kind,) = distinct([ROW_KIND], taken=rows.called)
     kinds = kind_of_weight(WEIGHT).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
