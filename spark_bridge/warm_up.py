@@ -58,7 +58,7 @@ def _run_stages(engine: SparkSession, folder: Path) -> None:
         .agg(F.count("*"), F.max("at").alias("at"))
     )
     _, observed = counted(of_keys, {"last_micros": F.max(F.unix_micros("at"))})
-    blocks = Blocks(observed.localCheckpoint(eager=True))
+    blocks = Blocks(observed.localCheckpoint(eager=True), engine)
     # Pickled by value, because workers may not find this module.
     through_python = blocks.frame.mapInArrow(lambda batches: batches, blocks.frame.schema)
     write_files(filesystem, through_python.coalesce(1), str(folder / "out"))

@@ -32,7 +32,7 @@ class ComputedFrame:
 
     def compute(self) -> None:
         if self._blocks is None:
-            self._blocks = Blocks(self.frame.localCheckpoint(eager=True))
+            self._blocks = Blocks(self.frame.localCheckpoint(eager=True), self.frame.sparkSession)
 
     @property
     def blocks(self) -> Blocks:

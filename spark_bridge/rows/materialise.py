@@ -14,10 +14,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.session.interpretation import in_session
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_sequence
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
@@ -96,7 +96,7 @@ def materialise(
     observation, observed = counted(rows, numbers)
     scope.check()
     level = StorageLevel.DISK_ONLY if on_disk else None
-    blocks = Blocks(in_session(observed.localCheckpoint(eager=True, storageLevel=level), scope.session))
+    blocks = Blocks(observed.localCheckpoint(eager=True, storageLevel=level), scope.session)
     return Materialised(blocks=blocks, numbers=numbers_of(observation))
 
 
@@ -142,9 +142,14 @@ _WIDE = frozenset({"string", "binary"})
 
 
 class Blocks:
-    def __init__(self, frame: DataFrame) -> None:
-        plan = frame._jdf.queryExecution().analyzed()
-        self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
+    """Rows that a checkpointed frame has stored. Frames of these rows belong to `session`."""
+
+    def __init__(self, checkpointed: DataFrame, session: SparkSession) -> None:
+        plan = checkpointed._jdf.queryExecution().analyzed()
+        is_free = plan.constraints().isEmpty()
+        self.frame = checkpointed
+        if not is_free or checkpointed.sparkSession is not session:
+            self.frame = frame_of_plan(session, plan if is_free else _without_constraints(session.sparkContext, plan))
         self.rdd: Any = plan.rdd()
         self.rdd_id = int(self.rdd.id())
 
@@ -161,15 +166,14 @@ _CONSTRAINTS = 2
 """The index of the constraints among the constructor arguments of `LogicalRDD` that are not case class elements."""
 
 
-def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:
+def _without_constraints(context: SparkContext, plan: Any) -> Any:
     """Remove the constraints that Spark has derived for the values of checkpointed rows.
 
     A constraint may name columns that only exist in the plan before the checkpoint, and then a union of such rows fails
     with "key not found".
     """
-    session = frame.sparkSession
     elements = [plan.productElement(place) for place in range(plan.productArity())]
     others = plan.otherCopyArgs()
     arguments = [others.apply(place) for place in range(others.length())]
-    arguments[_CONSTRAINTS] = jvm_class(session.sparkContext, "scala.Option").empty()
-    return frame_of_plan(session, plan.copy(*elements, *arguments))
+    arguments[_CONSTRAINTS] = jvm_class(context, "scala.Option").empty()
+    return plan.copy(*elements, *arguments)

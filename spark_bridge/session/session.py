@@ -300,14 +300,16 @@ def engine_session(session: SparkSession) -> SparkSession:
     if is_local:
         set_permissions_without_processes(context)
     forget_sources(context)
-    clone = SparkSession(context, session._jsparkSession.cloneSession())
-    for key, text in _ENGINE.items():
+    limit = max(1, context.defaultParallelism)
+    partitions = {key: str(min(int(session.conf.get(key) or most), limit)) for key, most in _PARTITIONS.items()}
+    return cloned(session, {**_ENGINE, **(_ON_ONE_MACHINE if is_local else {}), **partitions})
+
+
+def cloned(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a session with the same context, catalog and temporary views, and with these settings changed."""
+    clone = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+    for key, text in settings.items():
         clone.conf.set(key, text)
-    for key, text in _ON_ONE_MACHINE.items() if is_local else ():
-        clone.conf.set(key, text)
-    for key, partitions in _PARTITIONS.items():
-        configured = int(clone.conf.get(key) or partitions)
-        clone.conf.set(key, str(min(configured, max(1, context.defaultParallelism))))
     return clone
 
 

@@ -32,7 +32,7 @@ class Store:
     def put(
         self, *names: str, address: Address | None = HERE, holder: str = IN_TRANSIT, producer: str = PRODUCER
     ) -> Blocks:
-        blocks = Blocks(self.spark.range(1).localCheckpoint())
+        blocks = Blocks(self.spark.range(1).localCheckpoint(), self.spark)
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
         batches = [Batch(ref=ref, rows=blocks.frame, address=address, holder=holder) for ref in refs]
         self.store.put(blocks, batches, producer=ExecutionAttemptId(producer))
@@ -181,7 +181,7 @@ def test_a_cancelled_producer_retains_no_batch(store: Store) -> None:
 
 class SlowBlocks(Blocks):
     def __init__(self, spark: SparkSession) -> None:
-        super().__init__(spark.range(1).localCheckpoint())
+        super().__init__(spark.range(1).localCheckpoint(), spark)
         self.begun, self.may_go_on = Event(), Event()
 
     def free(self) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.spark_bridge.rows.materialise import materialise
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
-from flykka.spark_bridge.session.interpretation import in_session, interpreted
+from flykka.spark_bridge.session.interpretation import interpreted
 from flykka.spark_bridge.session.session import engine_session
 
 pytestmark = pytest.mark.spark
@@ -29,6 +29,12 @@ def test_rows_derived_from_interpreted_rows_are_interpreted(spark: SparkSession)
     assert interpreted(rows).where("twice > 0").collect() == [(1, 2), (2, 4)]
 
 
+def test_interpreted_rows_stay_in_their_session(spark: SparkSession) -> None:
+    once = interpreted(engine_session(spark).range(1))
+
+    assert interpreted(once) is once
+
+
 def test_stored_rows_belong_to_the_session_of_the_engine(spark: SparkSession) -> None:
     engine = engine_session(spark)
     scope = AttemptScope(engine, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
@@ -37,5 +43,4 @@ def test_stored_rows_belong_to_the_session_of_the_engine(spark: SparkSession) ->
 
     assert stored.rows == 3
     assert stored.frame.sparkSession is engine
-    assert in_session(stored.frame, engine) is stored.frame
     stored.blocks.free()
