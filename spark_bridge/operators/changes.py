@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _ROW = "__row"
 
+WEIGHT_FIELD = StructField(WEIGHT, LongType())
+"""The state of a row in an index."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCode(OperatorCode):
@@ -63,7 +66,7 @@ class IndexCode(OperatorCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        return (StructField(WEIGHT, LongType()),)
+        return (WEIGHT_FIELD,)
 
     def needs_order(self, *, readers_do: bool) -> bool:
         return False
@@ -90,7 +93,7 @@ class ChangesCode(IndexCode):
     @property
     def state_fields(self) -> tuple[StructField, ...]:
         times = () if self.time_to_live_ms is None else (StructField(written_at(self.time_to_live_ms), LongType()),)
-        return (StructField(WEIGHT, LongType()), *times)
+        return (WEIGHT_FIELD, *times)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return ChangesOperator(context, self)

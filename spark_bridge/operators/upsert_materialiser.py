@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.checkpointing.checkpoint import AlignmentType
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.spark_bridge.errors import ConflictingRowsError
-from flykka.spark_bridge.operators.changes import IndexCode, SparkIndex, index_fields
+from flykka.spark_bridge.operators.changes import WEIGHT_FIELD, IndexCode, SparkIndex, index_fields
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, KeyedResult
 from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.process_batch import KeyedWork, ProcessKeyedBatch
 from flykka.spark_bridge.worker.upsert_rules import CONFLICT, IS_PUBLISHED, ConflictRule, PublishRows, UpsertRules
-from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +44,7 @@ class UpsertMaterialiserCode(IndexCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        return (StructField(WEIGHT, LongType()), StructField(IS_PUBLISHED, BooleanType()))
+        return (WEIGHT_FIELD, StructField(IS_PUBLISHED, BooleanType()))
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return UpsertMaterialiser(context, self)

@@ -135,7 +135,7 @@ def aggregated(
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
-    """Return True if the watermark closes the windows: they are over the event time of append-only rows."""
+    """Return True for windows over the event time of append-only rows. The watermark closes these windows."""
     event_time = relation.stream.flow.type.event_time
     is_event_time = isinstance(relation.roles.get(cut.time.column_id), IsEventTime)
     return not relation.is_changing and is_event_time and event_time is not None and not event_time.offset_ms
@@ -252,7 +252,7 @@ class _Aggregate:
         stream = calls.marked(self._rows.stream, self._key_columns)
         aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
         keyed = stream.key_by(*(self._key_columns or (only_key(),)))
-        running = aggregate(keyed, "running", aggregates, WEIGHT if self._as_weights else None)
+        running = aggregate(keyed, aggregates, WEIGHT if self._as_weights else None)
         if self._keys:
             return running
         return with_changelog(running, replace(running.changelog, keys=()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,13 @@ def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
 
 def changes_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
     """Return rows of kinds `+I`, `-U`, `+U` and `-D` as weighted rows with keys."""
-    columns = map(named, (name for name in stream.columns if name != ROW_KIND))
-    rows = stream.select(*columns, weight_of(ROW_KIND).alias(WEIGHT)).name("weights")
+    rows = with_weight_column(stream, [name for name in stream.columns if name != ROW_KIND], ROW_KIND)
     return with_changelog(rows, Changelog(keys=keys, weight=WEIGHT))
+
+
+def with_weight_column(stream: DataStream, columns: Iterable[str], row_kind: str | None) -> DataStream:
+    """Return the columns, followed by the weight of each row."""
+    return stream.select(*map(named, columns), weight_of(row_kind).alias(WEIGHT)).name("weights")
 
 
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:

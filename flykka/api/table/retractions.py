@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -63,22 +64,21 @@ class RetractingAggregates:
         changes = changes.with_columns(summands) if summands else changes
         kind = _kind(changes)
         sums = [column for call in self._retracted for column in call.sums(kind)]
-        name = label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names)
-        columns = (number_of_rows(kind).alias(self._number), *sums)
-        aggregated = aggregate(keyed_by(changes, names), name, columns, self._weight)
-        pairs = zip(self._retracted, results, strict=True)
-        selected = [*map(named, names), *(each.result(self._rows.columns).alias(name) for each, name in pairs)]
-        text = label("select", (*names, *results))
+        columns = [number_of_rows(kind).alias(self._number), *sums]
+        aggregated = aggregate(keyed_by(changes, names), columns, self._weight)
+        aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))
+        last: list[Column] = []
+        changelog = Changelog(keys=names)
         if self._weight is not None:
-            there = aggregated.where(named(self._number) > 0) if names else aggregated
-            return with_changelog(
-                there.select(*selected, named(self._weight)).name(text), Changelog(keys=names, weight=self._weight)
-            )
-        if not names:
-            return with_changelog(aggregated.select(*selected).name(text), Changelog(keys=()))
-        (kind_name,) = distinct([ROW_KIND], taken=(*names, *results))
-        kinds = kind_of_number(self._number).alias(kind_name)
-        return with_changelog(aggregated.select(*selected, kinds).name(text), Changelog(keys=names, row_kind=kind_name))
+            aggregated = aggregated.where(named(self._number) > 0) if names else aggregated
+            last, changelog = [named(self._weight)], replace(changelog, weight=self._weight)
+        elif names:
+            (kind_name,) = distinct([ROW_KIND], taken=(*names, *results))
+            last, changelog = [kind_of_number(self._number).alias(kind_name)], replace(changelog, row_kind=kind_name)
+        pairs = zip(self._retracted, results, strict=True)
+        values = (each.result(self._rows.columns).alias(name) for each, name in pairs)
+        selected = aggregated.select(*map(named, names), *values, *last).name(label("select", (*names, *results)))
+        return with_changelog(selected, changelog)
 
     @property
     def _arguments(self) -> DataStream:

@@ -12,7 +12,8 @@ from flykka.api.streams import operators
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.stream_type import Changelog, StreamType
-from flykka.api.table.changing_rows import normalized
+from flykka.api.streams.transformation import format_columns
+from flykka.api.table.changing_rows import normalized, with_weight_column
 from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, relation_of, with_changelog
 from flykka.spark_bridge.operators.changes import IndexCode, JoinedBySpark, Recomputed, changes_code, upserts_of_changes
 from flykka.spark_bridge.operators.join import Side
@@ -21,7 +22,7 @@ from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named, null_of
 from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import JoinSegment, PlanSegment
-from flykka.spark_bridge.sql.row_kinds import constant, kind_of_weight, weight_of
+from flykka.spark_bridge.sql.row_kinds import constant, kind_of_weight
 from flykka.spark_bridge.worker.weighted_results import JoinChanges, JoinKind, RowsBeforeAndAfter
 from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
@@ -45,8 +46,7 @@ def weighted(rows: Rows) -> Rows:
         return rows
     if stream.changelog.keys is not None:
         stream = normalized(stream)
-    weights = weight_of(stream.changelog.row_kind).alias(WEIGHT)
-    chosen = stream.select(*map(named, rows.called), weights).name("weights")
+    chosen = with_weight_column(stream, rows.called, stream.changelog.row_kind)
     return with_unique(replace(rows, stream=chosen), stream.changelog.keys)
 
 
@@ -334,8 +334,9 @@ def operator_of_index(
     return with_changelog(DataStream(emitted), changelog)
 
 
-def aggregate(keyed: KeyedStream, name: str, columns: Sequence[Column], weight: str | None) -> DataStream:
+def aggregate(keyed: KeyedStream, columns: Sequence[Column], weight: str | None) -> DataStream:
     """Compute running aggregates of each key; with a column `weight`, as weighted rows."""
+    name = f"aggregate({format_columns(*columns)})"
     return DataStream(operators.aggregate(keyed.flow, name, tuple(columns), weight))
 
 
