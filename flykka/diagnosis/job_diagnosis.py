@@ -39,7 +39,7 @@ _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiagnosis:
-    """The diagnosis of a job: one sentence about what it does or why it makes no progress, and facts as evidence.
+    """The diagnosis of a job: a sentence that states its activity or the cause of a standstill, and the evidence.
 
     `facts` are labelled lines about the job. `attempts` are its most relevant attempts, and `left_out` is the number of
     other attempts.

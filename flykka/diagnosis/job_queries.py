@@ -65,4 +65,4 @@ class ClusterQueries(JobQueries, Protocol):
     def environment(self, job_id: JobId) -> ProcessEnvironment: ...
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose why a job makes no progress, or what it does. Each actor has `time_limit` seconds to reply."""
+        """Diagnose the activity of a job, or its standstill. Each actor has `time_limit` seconds to reply."""

@@ -1,8 +1,8 @@
 """Finds functions that work row by row, so that a batch may be processed in slices.
 
 The user's function may be any function of a DataFrame: it may deduplicate, sort, number rows, or look at all rows
-first. It is called with probe rows, and Spark's analysis of the result shows what it does. If the analysis is not
-clear, batches are not divided.
+first. The search calls the function with probe rows, and reads from Spark's analysis of the result whether it combines
+rows. If the analysis does not decide this, batches are not divided.
 """
 
 from __future__ import annotations

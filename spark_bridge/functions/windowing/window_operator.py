@@ -109,7 +109,7 @@ LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowing:
-    """Defines to which windows a row belongs, when the windows fire, and what they emit.
+    """Assigns rows to windows, and defines when the windows fire and which results they emit.
 
     `row_type` is the DDL type of a row, which is a struct. A window is removed when time has passed its end plus
     `allowed_lateness_ms`, which only applies to event time.
