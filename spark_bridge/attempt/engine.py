@@ -33,16 +33,17 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
-from flykka.spark_bridge.rows.batches import Batch, slices_of
+from flykka.spark_bridge.rows.batches import IN_DRIVER, Batch, slices_of
 from flykka.spark_bridge.rows.materialise import (
     Materialised,
     Slices,
     estimated_bytes,
+    few_or_materialised,
     joined,
-    materialise,
     together,
 )
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
+from flykka.spark_bridge.rows.prepared import StableColumns, with_columns_of
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
 from flykka.spark_bridge.session.interpretation import INTERPRETED_ROWS, interpreted
 from flykka.spark_bridge.state.attempt_storage import AttemptStorage, ManagedMemory
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code import Link
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.sink import SinkJob
-    from flykka.spark_bridge.rows.batches import LazyRows, Storage
+    from flykka.spark_bridge.rows.batches import LazyRows, Storage, StoredRows
 
 _READ_AGAIN = 3
 """Maximum number of readers that each read columnar files again, without caching."""
@@ -148,6 +149,7 @@ class SparkEngine(OperatorChain[Slices]):
                 for operator_id, link in self._links.items()
             },
         )
+        self._columns = StableColumns()
         self._origins = Origins()
         self._failures = AttemptFailures(self._chain, self._origins, services)
         self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators, self._variables)
@@ -261,16 +263,20 @@ class SparkEngine(OperatorChain[Slices]):
     def claim(self, batches: Sequence[BatchRef]) -> Slices:
         claimed = list(slices_of(self._store.claim(each.batch_id, self.descriptor.attempt) for each in batches))
         for source, slices in claimed:
-            if source is not None:
+            if source not in (None, IN_DRIVER):
                 self._origins.record(source, Derivation(before=(), after=slices))
         rows = tuple(each for _, slices in claimed for each in slices)
         if len(rows) != 1:
             # Each batch has its own small partitions: a Spark task for each would take longer than processing its rows.
             rows = (joined(claimed, self._scope.session.sparkContext.defaultParallelism),)
+        elif claimed[0][0] in (None, IN_DRIVER):
+            rows = (self._columns.of(rows[0]),)
         # Operators that store their batches unchanged may read many of them together later.
         stores_batches = not self.descriptor.vertex.operators[0].kind.coalesces
         are_few = sum(each.rows for each in batches) <= INTERPRETED_ROWS
-        return tuple(map(interpreted, rows)) if are_few and not stores_batches else rows
+        return (
+            tuple(with_columns_of(interpreted(each), each) for each in rows) if are_few and not stores_batches else rows
+        )
 
     # Snapshots
 
@@ -404,10 +410,10 @@ class Flow:
         readers = link.readers_of(None)
         if not whole and len(readers) + len(split) <= (_READ_AGAIN if output.read_again else 1):
             return self._forward(link, rows, split, stage)
-        materialised = materialise(self._scope, together(rows), self._times(link, rows[0]))
+        materialised = few_or_materialised(self._scope, together(rows), self._times(link, rows[0]))
         own = self._ref(materialised, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), materialised.rows)
         outputs, batches = self._whole(whole, materialised, stage)
-        retained = Batch(ref=own, rows=materialised.frame, holder=self._holder)
+        retained = Batch(ref=own, rows=materialised.content, holder=self._holder)
         self._put(materialised.blocks, [retained, *batches])
         try:
             sent = BatchResult(outputs=outputs, rows=materialised.rows * len(whole))
@@ -444,7 +450,7 @@ class Flow:
             for subpartition in self._receivers(output):
                 batch_id = self._routes.batch_id(stage, output, subpartition)
                 ref = self._ref(materialised, batch_id, materialised.rows, subpartition)
-                batches.append(_batch(ref, materialised.frame, output))
+                batches.append(_batch(ref, materialised.content, output))
                 sent.append(StageOutput(output=output.output, batch=ref))
         return tuple(sent), batches
 
@@ -496,5 +502,5 @@ class Flow:
         )
 
 
-def _batch(ref: BatchRef, rows: DataFrame | LazyRows, output: ResultPartitionDescriptor) -> Batch:
+def _batch(ref: BatchRef, rows: StoredRows, output: ResultPartitionDescriptor) -> Batch:
     return Batch(ref=ref, rows=rows, address=address(output, ref.subpartition), holder=first_holder(output))

@@ -23,6 +23,7 @@ from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches,
 from flykka.spark_bridge.program.prototype import key_schema
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.rows.prepared import of_columns
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
@@ -158,7 +159,7 @@ class SparkIndex(SparkKeyedBatches[WorkerFunction]):
 
     def __init__(self, context: OperatorContext, code: KeyedCode, index_keys: int, function: WorkerFunction) -> None:
         """The first `index_keys` of the key columns are the index key."""
-        super().__init__(context, code, lambda _: function)
+        super().__init__(context, code, lambda _: function, is_ours=True)
         self._index_keys = index_keys
 
     @cached_property
@@ -250,6 +251,7 @@ def consolidated(rows: DataFrame) -> DataFrame:
     return rows.coalesce(1).groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
 
 
+@of_columns
 def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[str], kind: str) -> DataFrame:
     """Return the last row of each key in a batch of changes, with its kind of change."""
     by_key = consolidated(rows).groupBy(*map(quoted, keys))

@@ -40,13 +40,19 @@ class EmittedRows:
 
     def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
         """Return the rows of the main output, without columns of other outputs, and the rows of side outputs by tag."""
-        foreign = [*(each.column for each in side), *others]
-        if not foreign:
-            return self.rows, {}
-        is_main = reduce(Column.__and__, (F.col(name).isNull() for name in foreign))
-        return self.rows.where(is_main).drop(*foreign), {
+        return main_rows(self.rows, [*(each.column for each in side), *others]), self.of_side(side)
+
+    def of_side(self, side: Sequence[SideOutput]) -> Mapping[str, Slices]:
+        return {
             each.tag: (self.rows.where(F.col(each.column).isNotNull()).select(f"{each.column}.*"),) for each in side
         }
+
+
+def main_rows(rows: DataFrame, others: Sequence[str]) -> DataFrame:
+    """Return the rows of the main output, which are null in the columns of all `others`, without these columns."""
+    if not others:
+        return rows
+    return rows.where(reduce(Column.__and__, (F.col(name).isNull() for name in others))).drop(*others)
 
 
 def computed_once(

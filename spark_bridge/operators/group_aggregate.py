@@ -49,7 +49,7 @@ class GroupAggregateCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         merge = MergeParts(functions=self.plan.merging, wrapping=self.plan.wrapping, weight=self.weight)
-        batches = SparkKeyedBatches(context, self, lambda _: merge)
+        batches = SparkKeyedBatches(context, self, lambda _: merge, is_ours=True)
         return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
     @property

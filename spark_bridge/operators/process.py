@@ -441,6 +441,10 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
         """True with side outputs, or if `applied` is set, since that function may read the rows repeatedly."""
         return self._is_applied or super().has_several_readers
 
+    @property
+    def has_plan_of_columns(self) -> bool:
+        return not self._is_applied
+
     def results(self, emitted: DataFrame) -> DataFrame:
         with self._context.naming_failures():
             return super().results(emitted)

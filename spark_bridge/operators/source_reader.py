@@ -22,7 +22,8 @@ from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_wa
 from flykka.spark_bridge.rows.batches import LazyRows
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
-from flykka.spark_bridge.session.interpretation import interpreted
+from flykka.spark_bridge.rows.prepared import StableColumns, with_columns_of
+from flykka.spark_bridge.session.interpretation import INTERPRETED_ROWS, interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -131,12 +132,15 @@ class SourceReader:
     in_slices: bool
     punctuation: Column | str | None = None
     watches_order: bool = False
+    columns: StableColumns = field(default_factory=StableColumns)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         frames = self.source.read(self.session, self.schema, splits, in_slices=self.in_slices)
-        if _cost(splits) <= INTERPRETED_COST:
-            frames = tuple(interpreted(each) for each in frames)
         known, partitions = self._known(splits), self.source.partitions_of(splits)
+        if _cost(splits) <= INTERPRETED_COST if known.rows is None else known.rows <= INTERPRETED_ROWS:
+            frames = tuple(interpreted(each) for each in frames)
+        if len(frames) == 1:
+            frames = (self.columns.of(frames[0]),)
         aggregates = self._to_count(known, partitions)
         rows = (
             observed_rows(frames, aggregates, known)
@@ -222,7 +226,8 @@ def observed_rows(slices: Slices, aggregates: Mapping[str, Column], known: Sourc
 
 def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
     observation = Observation()
-    return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+    observed = rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+    return observation, with_columns_of(observed, rows)
 
 
 def _millis(observed_numbers: Iterable[Mapping[str, Any]], name: str) -> list[int]:

@@ -10,20 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField
 
 from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type, main_rows
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, KeyedOutcome, KeyedResult
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator, TimerFiring
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.rows.local_rows import local_rows, rows_of_table
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.rows.prepared import Prepared, StableColumns
+from flykka.spark_bridge.session.interpretation import are_few
+from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
 from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedWork, ProcessDueKeys, ProcessKeyedBatch
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER, POSITION, CleanUp
@@ -110,9 +116,17 @@ WorkerFunction = TypeVar("WorkerFunction")
 
 class SparkKeyedBatches(Generic[WorkerFunction]):
     def __init__(
-        self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
+        self,
+        context: OperatorContext,
+        code: KeyedCode,
+        function: Callable[[Element[Slices]], WorkerFunction],
+        *,
+        is_ours: bool = False,
     ) -> None:
-        """`function` creates the function that a worker applies to a batch."""
+        """`function` creates the function that a worker applies to a batch.
+
+        If it `is_ours`, and calls no code of the user, the driver applies it to few rows, without a Spark job.
+        """
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
@@ -126,6 +140,13 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         self._function = function
         self._report_columns = (*self.report_columns, StructField(CONTROL, ArrayType(LongType())))
         self._emitted_type = emitted_type(code.emitted, code.side, self._report_columns)
+        self._emitted_columns = StableColumns()
+        self._prepared_keys = Prepared(self.keyed)
+        self._works_here = is_ours and not code.side and has_one_machine(context.scope.session)
+        self._prepared_results = Prepared(self._main)
+        self._main_type = emitted_type(code.emitted, (), ())
+        self._emitted_columns_here = StableColumns()
+        self._prepared_results_here = Prepared(self.results)
 
     @cached_property
     def _groups(self) -> KeyGroups:
@@ -150,8 +171,17 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         """False if only timers emit rows: then a batch is computed at once, and not by a reader."""
         return True
 
+    @property
+    def has_plan_of_columns(self) -> bool:
+        """True if the plan of the results depends only on the columns of the emitted rows."""
+        return True
+
     def results(self, emitted: DataFrame) -> DataFrame:
         return self._code.results(emitted)
+
+    def _main(self, emitted: DataFrame) -> DataFrame:
+        others = [*(each.column for each in self._code.side), *(each.name for each in self._report_columns)]
+        return self.results(main_rows(emitted, others))
 
     def clean_up(self) -> CleanUp | None:
         """The clean-up that removes unneeded state when segments are merged; None if all state is always needed."""
@@ -161,7 +191,12 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         assert element.batch is not None, "keyed rows must come from an input gate"
         (rows,) = element.rows
         return self._worked(
-            self.keyed(rows), self.work, self._function(element), readings, version, emits=self.emits_with_batches
+            self._prepared_keys(rows),
+            self.work,
+            self._function(element),
+            readings,
+            version,
+            emits=self.emits_with_batches,
         )
 
     @property
@@ -202,7 +237,9 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
             schema=self.backend.arrow_schema,
             function=function,
         )
-        processed = exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type)
+        if self._works_here and are_few(rows):
+            return self._worked_here(rows, process, target, emits=emits)
+        processed = self._emitted_columns.of(exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type))
         aggregates = {field.name: F.max(field.name) for field in self._report_columns}
         # Computing these rows changes state, so they must be computed only once.
         emitted = (
@@ -218,8 +255,35 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
             self.on_report(numbers_by_name)
             return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
-        main, side = emitted.parted(self._code.side, others=list(aggregates))
-        return KeyedResult(rows=(self.results(main),) if emits else None, side=side, outcome=outcome)
+        results = self._prepared_results if self.has_plan_of_columns else self._main
+        return KeyedResult(
+            rows=(results(emitted.rows),) if emits else None, side=emitted.of_side(self._code.side), outcome=outcome
+        )
+
+    def _worked_here(
+        self, rows: DataFrame, process: KeyedWork, target: str, *, emits: bool
+    ) -> KeyedResult[Slices, StateRows]:
+        """Process few rows in the driver, in less time than a Spark job takes."""
+        local = local_rows(rows)
+        table = rows.toArrow() if local is None else local.table()
+        self._context.scope.check()
+        emitted = pa.Table.from_batches(process(iter(table.to_batches())))
+        reported = emitted.column(CONTROL).is_valid()
+        names = [each.name for each in self._report_columns]
+        (numbers_by_name,) = emitted.filter(reported).select(names).to_pylist()
+        main = emitted.filter(pc.invert(reported)).drop_columns(names)
+        *segment_numbers, next_timer_ms, late_rows = numbers_by_name[CONTROL]
+
+        def outcome() -> KeyedOutcome[StateRows]:
+            segment = self.backend.written(target, *segment_numbers)
+            self.on_report(numbers_by_name)
+            return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
+
+        if not emits:
+            return KeyedResult(rows=None, outcome=outcome)
+        results = self._prepared_results_here if self.has_plan_of_columns else self.results
+        frame = self._emitted_columns_here.of(rows_of_table(rows.sparkSession, main, self._main_type))
+        return KeyedResult(rows=(results(frame),), outcome=outcome)
 
 
 class SparkKeyedTables(SparkKeyedBatches[BatchFunction]):

@@ -27,7 +27,9 @@ from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGro
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.program.stored_columns import ROWS
+from flykka.spark_bridge.rows.local_rows import are_local
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
+from flykka.spark_bridge.rows.prepared import Prepared, is_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -51,6 +53,7 @@ class TransformOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self.context = context
         self.function = code.function
+        self._applied = Prepared(code.function) if is_of_columns(code.function) else code.function
         self._metrics = AccumulatedMetricGroup(context.accumulator_of_metric)
 
     @property
@@ -65,7 +68,7 @@ class TransformOperator(Operator[Slices]):
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         with self.context.naming_failures():
-            output = Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
+            output = Output(rows=tuple(applied(self._applied, rows) for rows in element.rows))
             self._metrics.read_gauges()
             return output
 
@@ -101,16 +104,21 @@ class LocalAggregateOperator(Operator[Slices]):
     def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
         super().__init__(context.operator_id)
         self._aggregates = code.of
+        self._local_state = Prepared(code.of.local_state)
+        self._row_by_row = Prepared(code.of.state_row_by_row)
         self._batches_unaggregated = 0
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         aggregates = self._aggregates
         if not aggregates.may_come_unaggregated:
-            return Output(rows=tuple(aggregates.local_state(rows) for rows in element.rows))
+            return Output(rows=tuple(map(self._local_state, element.rows)))
+        if all(map(are_local, element.rows)):
+            # Aggregating takes a job, and the operator that reads them aggregates them anyway.
+            return Output(rows=tuple(map(self._row_by_row, element.rows)))
         if self._batches_unaggregated:
             self._batches_unaggregated -= 1
-            return Output(rows=tuple(aggregates.state_row_by_row(rows) for rows in element.rows))
-        observed = [counted(aggregates.local_state(rows), {ROWS: F.sum(ROWS)}) for rows in element.rows]
+            return Output(rows=tuple(map(self._row_by_row, element.rows)))
+        observed = [counted(self._local_state(rows), {ROWS: F.sum(ROWS)}) for rows in element.rows]
         return Output(
             rows=tuple(rows for _, rows in observed),
             on_emitted=lambda: self._record_counts([observation for observation, _ in observed]),

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.program.prototype import emitted_columns, for_python
+from flykka.spark_bridge.rows.prepared import of_columns
 from flykka.spark_bridge.worker.frames import mapping_frames
 from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
 from flykka.spark_bridge.worker.time_columns import arrow_schema
@@ -29,31 +30,38 @@ KEY_OF_ALL = "__all"
 """The name of the single key of unkeyed rows."""
 
 
+@of_columns
 def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
     return rows.select(*columns)
 
 
+@of_columns
 def select_expr(rows: DataFrame, expressions: tuple[str, ...]) -> DataFrame:
     return rows.selectExpr(*expressions)
 
 
+@of_columns
 def where(rows: DataFrame, condition: Column | str) -> DataFrame:
     return rows.where(condition)
 
 
+@of_columns
 def where_not(rows: DataFrame, condition: Column | str) -> DataFrame:
     column = F.expr(condition) if isinstance(condition, str) else condition
     return rows.where(~F.coalesce(column, F.lit(False)))
 
 
+@of_columns
 def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     return rows.withColumns(dict(columns))
 
 
+@of_columns
 def with_column_renamed(rows: DataFrame, existing: str, new: str) -> DataFrame:
     return rows.withColumnRenamed(existing, new)
 
 
+@of_columns
 def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
     return rows.drop(*columns)
 

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from threading import Condition
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, Address, BatchHolders
+from flykka.spark_bridge.rows.local_rows import LocalRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
     from flykka.spark_bridge.rows.materialise import Slices
+
+StoredRows: TypeAlias = "DataFrame | LazyRows | LocalRows"
 
 
 class Storage(Protocol):
@@ -52,7 +55,7 @@ class Batch:
     """
 
     ref: BatchRef
-    rows: DataFrame | LazyRows | None
+    rows: StoredRows | None
     address: Address | None = None
     holder: str = IN_TRANSIT
     on_disk: bool = False
@@ -74,7 +77,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    rows: DataFrame | LazyRows | None
+    rows: StoredRows | None
     storage: Storage
     count: int
     memory_bytes: int
@@ -105,12 +108,12 @@ class BatchStore:
                 self._held.put(each.ref.batch_id, content, producer=producer, address=each.address, holder=each.holder)
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
-    def claim(self, batch_id: BatchId, reader: str) -> DataFrame | LazyRows:
+    def claim(self, batch_id: BatchId, reader: str) -> StoredRows:
         """Return the rows of a batch, which `reader` then holds. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.claim(batch_id, reader))
 
-    def rows(self, batch_id: BatchId) -> DataFrame | LazyRows:
+    def rows(self, batch_id: BatchId) -> StoredRows:
         """Return the rows of a batch that the caller already holds. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.content(batch_id))
@@ -208,7 +211,7 @@ class BatchStore:
                 self._lock.notify_all()
 
 
-def _rows(content: _Content) -> DataFrame | LazyRows:
+def _rows(content: _Content) -> StoredRows:
     assert content.rows is not None, "the batch has state instead of rows"
     return content.rows
 
@@ -238,11 +241,26 @@ class LazyRows:
     def free(self) -> None: ...
 
 
-def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
-    """Return the rows of batches in order, as frames. Lazy rows are read now and have the uid of their source."""
-    for source, run in groupby(batches, lambda each: (each.uid, each.read) if isinstance(each, LazyRows) else None):
-        if source is None:
-            yield from ((None, (each,)) for each in run if not isinstance(each, LazyRows))
-        else:
-            uid, read = source
-            yield uid, read(tuple(split for each in run if isinstance(each, LazyRows) for split in each.splits))
+IN_DRIVER = "rows in the driver"
+
+
+def slices_of(batches: Iterable[StoredRows]) -> Iterator[tuple[str | None, Slices]]:
+    """Return the rows of batches in order, as frames. Lazy rows are read now and have the uid of their source.
+
+    Adjacent rows in the driver become one frame.
+    """
+
+    def source_of(batch: StoredRows) -> object:
+        if isinstance(batch, LazyRows):
+            return batch.uid, batch.read
+        return IN_DRIVER if isinstance(batch, LocalRows) else None
+
+    for _, run in groupby(batches, source_of):
+        match list(run):
+            case [LazyRows() as lazy, *_] as all_lazy:
+                splits = tuple(split for each in all_lazy if isinstance(each, LazyRows) for split in each.splits)
+                yield lazy.uid, lazy.read(splits)
+            case [LocalRows() as local, *others]:
+                yield IN_DRIVER, (local.followed_by([each for each in others if isinstance(each, LocalRows)]).frame,)
+            case frames:
+                yield from ((None, (each,)) for each in frames if not isinstance(each, LazyRows | LocalRows))

@@ -14,6 +14,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from flykka.spark_bridge.rows.local_rows import LocalRows, collected_rows, local_rows
+from flykka.spark_bridge.rows.prepared import with_columns_of
+from flykka.spark_bridge.session.interpretation import are_few
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_sequence
 
 if TYPE_CHECKING:
@@ -32,12 +35,17 @@ _SLICE, _ROW = "__slice", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    blocks: Blocks
+    blocks: Blocks | LocalRows
     numbers: Mapping[str, Any]
 
     @property
     def frame(self) -> DataFrame:
         return self.blocks.frame
+
+    @property
+    def content(self) -> DataFrame | LocalRows:
+        """The rows, as a batch stores them."""
+        return self.blocks if isinstance(self.blocks, LocalRows) else self.frame
 
     @property
     def rows(self) -> int:
@@ -86,6 +94,25 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
     return together(numbered).coalesce(1).sortWithinPartitions(_SLICE, _ROW).drop(_SLICE, _ROW)
 
 
+def few_or_materialised(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised:
+    """Compute rows like `materialise`, into the driver if they are few."""
+    return few_rows(scope, rows, numbers) or materialise(scope, rows, numbers)
+
+
+def few_rows(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised | None:
+    """Compute the rows of a stage with few rows into the driver; None if that is not possible."""
+    if not are_few(rows):
+        return None
+    scope.check()
+    local = local_rows(rows) if not numbers else None
+    if local is None:
+        observation, observed = counted(rows, numbers) if numbers else (None, rows)
+        local = collected_rows(observed)
+        if local is not None and observation is not None:
+            return Materialised(blocks=local, numbers=numbers_of(observation))
+    return None if local is None else Materialised(blocks=local, numbers={"rows": local.rows})
+
+
 def materialise(
     scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
 ) -> Materialised:
@@ -104,7 +131,8 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
     """Return an observation that computes `numbers` during the next action, and the observed rows."""
     observation = Observation()
     aggregates = {"rows": F.count(F.lit(1)), **numbers}
-    return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+    observed = rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+    return observation, with_columns_of(observed, rows)
 
 
 def is_complete(observation: Observation) -> bool:

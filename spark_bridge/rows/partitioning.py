@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.rows.materialise import Materialised, materialise, partitions_of
+from flykka.spark_bridge.rows.local_rows import LocalRows, local_rows
+from flykka.spark_bridge.rows.materialise import Blocks, Materialised, few_rows, materialise, partitions_of
 from flykka.spark_bridge.session.session import has_one_machine
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
     materialised: Materialised
-    slices: tuple[DataFrame, ...]
+    slices: tuple[DataFrame | LocalRows, ...]
     rows: tuple[int, ...]
 
 
@@ -80,6 +81,9 @@ def materialise_slices(
     With `keeps_order`, the rows of a key keep their order.
     """
     owner = groups.owner(parallelism)
+    if (few := few_rows(scope, rows, numbers)) is not None and isinstance(local := few.blocks, LocalRows):
+        parts = (local,) if parallelism == 1 else _parts(local, owner, parallelism)
+        return Sliced(materialised=few, slices=parts, rows=tuple(each.rows for each in parts))
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
@@ -90,8 +94,10 @@ def materialise_slices(
     if is_sorted:
         shuffled = shuffled.sortWithinPartitions(_ROW).drop(_ROW)
     made = materialise(scope, shuffled, {**numbers, **counts})
+    blocks = made.blocks
+    assert isinstance(blocks, Blocks), "the rows were shuffled"
     slices = tuple(
-        partitions_of(made.blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)
+        partitions_of(blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)
         for index in range(parallelism)
     )
     return Sliced(
@@ -99,3 +105,8 @@ def materialise_slices(
         slices=slices,
         rows=tuple(int(made.numbers.get(f"slice_{index}", 0)) for index in range(parallelism)),
     )
+
+
+def _parts(rows: LocalRows, owner: Column, parallelism: int) -> tuple[LocalRows, ...]:
+    parts = (local_rows(rows.frame.where(owner == index)) for index in range(parallelism))
+    return tuple(each for each in parts if each is not None)

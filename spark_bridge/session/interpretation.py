@@ -24,6 +24,11 @@ _interpreting: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary
 _clones: WeakSet[SparkSession] = WeakSet()
 
 
+def are_few(rows: DataFrame) -> bool:
+    """Return True if the rows belong to a stage with few rows, whose plans are interpreted."""
+    return rows.sparkSession in _clones
+
+
 def interpreted(rows: DataFrame) -> DataFrame:
     """Return rows that are processed by interpreted plans, as are all frames derived from them."""
     session = rows.sparkSession

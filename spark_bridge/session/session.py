@@ -155,6 +155,9 @@ By default this compiler gets only a fifth of the code cache, which a job fills 
 interpreted.
 """
 
+_SOCKET_FOLDER_BYTES = 64
+"""The maximal length of the folder's path in which Spark creates sockets: their paths may have 107 bytes."""
+
 _ON_ONE_MACHINE = {
     # The driver lists a hundred local files faster than it starts such a job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
@@ -190,7 +193,7 @@ def spark_session(
     log_options = _log_options()
     try:
         temporary = TemporaryFolder("spark", left_to_others=True)
-        local = _local_settings(master)
+        local = _local_settings(master, temporary.path)
     except OSError as refused:
         raise SessionError(f"no Spark session at {master}: {refused}") from refused
     options = (log_options, reading_options(), _SHORT_LIVED * short_lived, f'"-Djava.io.tmpdir={temporary.path}"')
@@ -328,10 +331,13 @@ def without_speculation(session: SparkSession) -> SparkSession:
     return session
 
 
-def _local_settings(master: str) -> dict[str, str]:
+def _local_settings(master: str, temporary: Path) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if len(os.fsencode(temporary)) <= _SOCKET_FOLDER_BYTES:
+        # On TCP, the last packet of a batch to or from a Python worker waits 40 ms for an acknowledgement.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
     if _workers_find_flykka():
         # On other machines it is unknown which packages the workers can import.
         settings["spark.python.daemon.module"] = python_daemon.__name__

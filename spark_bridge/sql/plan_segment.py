@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class
@@ -29,6 +29,8 @@ class PlanSegment:
     and `added` are columns computed from these. Columns of the rows that the nodes do not know are `carried` through
     projections and filters, and follow the result's other columns.
     """
+
+    is_of_columns: ClassVar[bool] = True
 
     attributes: tuple[Expression, ...]
     nodes: tuple[tuple[PlanNode, int], ...]

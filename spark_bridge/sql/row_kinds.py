@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, IntegralType, LongType
 
+from flykka.spark_bridge.rows.local_rows import local_rows
+from flykka.spark_bridge.rows.prepared import Prepared
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from flykka.spark_bridge.session.interpretation import are_few
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.worker.parts import EXACT_DIGITS, Overflow
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
 
     from flykka.spark_bridge.sql.plan_columns import PlanColumns
     from flykka.spark_bridge.sql.plan_node import Expression
@@ -30,10 +35,21 @@ def weight_of(row_kind: str | None) -> Column:
     return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")
 
 
-def kind_of_weight(weight: str) -> Column:
-    """Return the kind of a weighted row, exploded to one row for each time that it is added or removed."""
-    kind = F.when(named(weight) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE))
-    return F.explode(F.array_repeat(kind, F.abs(named(weight)).cast("int")))
+class WithKinds:
+    """Selects columns of weighted rows, and adds the kind of change: a row occurs as often as its weight says."""
+
+    def __init__(self, columns: Sequence[Column], weight: str, kind: str) -> None:
+        """Add the column `kind`, and drop the column `weight`."""
+        is_added = F.when(named(weight) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE))
+        repeated = F.explode(F.array_repeat(is_added, F.abs(named(weight)).cast("int")))
+        self._other_weights = Prepared(lambda rows: rows.where(F.abs(named(weight)) != 1))
+        self._once = Prepared(lambda rows: rows.select(*columns, is_added.alias(kind)))
+        self._repeated = Prepared(lambda rows: rows.select(*columns, repeated.alias(kind)))
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        # Without explode, Spark computes few rows without a job.
+        others = local_rows(self._other_weights(rows)) if are_few(rows) else None
+        return self._repeated(rows) if others is None or others.rows else self._once(rows)
 
 
 def no_weight() -> Column:

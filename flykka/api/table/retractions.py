@@ -16,9 +16,9 @@ from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import (
     RetractedCall,
+    WithKinds,
     counted,
     kind_of_number,
-    kind_of_weight,
     no_kind,
     number_of_rows,
 )
@@ -89,8 +89,8 @@ class RetractingAggregates:
             arguments.append(counted(columns.counts(each.call), columns.column(value)).alias(each.argument))
         if changelog.weight is not None:
             (kind,) = distinct([ROW_KIND], taken=(*self._taken, *(each.argument for each in self._retracted)))
-            arguments.append(kind_of_weight(changelog.weight).alias(kind))
-            return with_changelog(self._rows.stream.select(*arguments).name("arguments"), Changelog(row_kind=kind))
+            with_kinds = WithKinds(arguments, changelog.weight, kind)
+            return with_changelog(self._rows.stream.transform(with_kinds).name("arguments"), Changelog(row_kind=kind))
         assert changelog.keys is not None, "the rows do not change"
         ids = [named(key).alias(name) for key, name in zip(changelog.keys, self._ids, strict=True)]
         kinds = [] if changelog.row_kind is None else [named(changelog.row_kind)]

@@ -22,7 +22,7 @@ from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named, null_of
 from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import JoinSegment, PlanSegment
-from flykka.spark_bridge.sql.row_kinds import constant, kind_of_weight
+from flykka.spark_bridge.sql.row_kinds import WithKinds, constant
 from flykka.spark_bridge.worker.weighted_results import JoinChanges, JoinKind, RowsBeforeAndAfter
 from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
@@ -116,8 +116,8 @@ def changes(rows: Rows) -> DataStream:
     """Convert weighted rows to changes: each row is repeated as often as its weight says, as `+I` or `-D`."""
     rows = with_own_names(rows)
     (kind,) = distinct([ROW_KIND], taken=rows.called)
-    kinds = kind_of_weight(WEIGHT).alias(kind)
-    stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
+    with_kinds = WithKinds(list(map(named, rows.called)), WEIGHT, kind)
+    stream = rows.stream.transform(with_kinds).name("changes")
     return with_changelog(stream, Changelog(row_kind=kind))
 
 
