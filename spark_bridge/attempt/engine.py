@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, is_split
 from flykka.messages.attempt.answers import ChannelStateWritten, EngineFailed, WorkFailed
 from flykka.messages.attempt.commands import StagedOutput, StageOutput
+from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
@@ -38,8 +39,9 @@ from flykka.spark_bridge.rows.materialise import (
     Materialised,
     Slices,
     estimated_bytes,
-    few_or_materialised,
+    few_rows,
     joined,
+    materialise,
     together,
 )
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
@@ -410,7 +412,9 @@ class Flow:
         readers = link.readers_of(None)
         if not whole and len(readers) + len(split) <= (_READ_AGAIN if output.read_again else 1):
             return self._forward(link, rows, split, stage)
-        materialised = few_or_materialised(self._scope, together(rows), self._times(link, rows[0]))
+        times = self._times(link, rows[0])
+        few = None if self._are_stored(link, link.outputs) else few_rows(self._scope, together(rows), times)
+        materialised = few or materialise(self._scope, together(rows), times)
         own = self._ref(materialised, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), materialised.rows)
         outputs, batches = self._whole(whole, materialised, stage)
         retained = Batch(ref=own, rows=materialised.content, holder=self._holder)
@@ -437,6 +441,11 @@ class Flow:
         if output.on_emitted is not None:
             output.on_emitted()
         return result
+
+    def _are_stored(self, link: Link, outputs: Sequence[ResultPartitionDescriptor]) -> bool:
+        """Return True if rows are stored for longer than the next stage, so they must not fill the driver's memory."""
+        is_result = any(each.partition_type is ResultPartitionType.BLOCKING for each in outputs)
+        return is_result or link.code.is_stored_by_reader
 
     def _times(self, link: Link, rows: DataFrame) -> Mapping[str, Column]:
         return link.code.batch_times(rows, self._chain.event_time)
@@ -473,6 +482,7 @@ class Flow:
             output.subpartitions,
             self._times(link, rows),
             keeps_order=keyed.keeps_order,
+            are_stored=self._are_stored(link, [output]),
         )
         batches = [
             _batch(

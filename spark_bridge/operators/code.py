@@ -61,6 +61,11 @@ class OperatorCode(ABC):
         return ()
 
     @property
+    def is_stored_by_reader(self) -> bool:
+        """True if the next task stores the batches that it receives as its state."""
+        return False
+
+    @property
     def state_schema(self) -> StateSchema | None:
         """The schema of keyed state, for readers of a checkpoint; None without keyed state."""
         return None

@@ -137,6 +137,10 @@ class JoinSideCode(LocalCode):
     side: JoinSide
 
     @property
+    def is_stored_by_reader(self) -> bool:
+        return True
+
+    @property
     def fingerprint(self) -> str:
         return f"join_side({self.side.rows.structure})"
 

@@ -203,6 +203,10 @@ class LocalAggregateCode(LocalCode):
         return self.of.local_kind
 
     @property
+    def is_stored_by_reader(self) -> bool:
+        return not self.of.kind.coalesces
+
+    @property
     def fingerprint(self) -> str:
         return f"local_{self.of.fingerprint}"
 

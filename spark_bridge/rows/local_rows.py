@@ -82,6 +82,9 @@ class LocalRows:
         plan = frame._jdf.queryExecution().analyzed()
         return cls(frame, plan) if str(plan.nodeName()) == _LOCAL else None
 
+    def within(self, session: SparkSession) -> LocalRows:
+        return LocalRows.of_relation(session, self._relation)
+
     def is_whole(self) -> bool:
         return True
 

@@ -94,23 +94,17 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
     return together(numbered).coalesce(1).sortWithinPartitions(_SLICE, _ROW).drop(_SLICE, _ROW)
 
 
-def few_or_materialised(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised:
-    """Compute rows like `materialise`, into the driver if they are few."""
-    return few_rows(scope, rows, numbers) or materialise(scope, rows, numbers)
-
-
 def few_rows(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised | None:
     """Compute the rows of a stage with few rows into the driver; None if that is not possible."""
     if not are_few(rows):
         return None
     scope.check()
-    local = local_rows(rows) if not numbers else None
-    if local is None:
-        observation, observed = counted(rows, numbers) if numbers else (None, rows)
-        local = collected_rows(observed)
-        if local is not None and observation is not None:
-            return Materialised(blocks=local, numbers=numbers_of(observation))
-    return None if local is None else Materialised(blocks=local, numbers={"rows": local.rows})
+    if not numbers:
+        local = local_rows(rows) or collected_rows(rows)
+        return None if local is None else Materialised(blocks=local.within(scope.session), numbers={"rows": local.rows})
+    observation, observed = counted(rows, numbers)
+    local = collected_rows(observed)
+    return None if local is None else Materialised(blocks=local.within(scope.session), numbers=numbers_of(observation))
 
 
 def materialise(

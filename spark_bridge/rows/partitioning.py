@@ -75,13 +75,16 @@ def materialise_slices(
     numbers: Mapping[str, Column],
     *,
     keeps_order: bool = False,
+    are_stored: bool = False,
 ) -> Sliced:
     """Compute rows into one slice per subtask, in one Spark job that also computes `numbers`.
 
-    With `keeps_order`, the rows of a key keep their order.
+    With `keeps_order`, the rows of a key keep their order. Few rows are computed in the driver, unless they
+    `are_stored` after the next stage.
     """
     owner = groups.owner(parallelism)
-    if (few := few_rows(scope, rows, numbers)) is not None and isinstance(local := few.blocks, LocalRows):
+    few = None if are_stored else few_rows(scope, rows, numbers)
+    if few is not None and isinstance(local := few.blocks, LocalRows):
         parts = (local,) if parallelism == 1 else _parts(local, owner, parallelism)
         return Sliced(materialised=few, slices=parts, rows=tuple(each.rows for each in parts))
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)

@@ -101,13 +101,17 @@ class StableColumns:
         return output, columns
 
 
+_STATISTICS = 1
+"""The index of the statistics among the constructor arguments of `LogicalRDD` that are not case class elements."""
+
+
 def _rdd(rows: DataFrame, plan: Any, output: Any) -> Any:
     """The order and partitioning of the rows, which may refer to other ids, are not used."""
     context, session = rows.sparkSession.sparkContext, rows.sparkSession._jsparkSession
     make = jvm_class(context, "org.apache.spark.sql.execution.LogicalRDD")
     partitioning = jvm_class(context, "org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning")(0)
-    nothing = _nothing(context)
-    return make(output, plan.rdd(), partitioning, _nil(context), False, nothing, session, nothing, nothing, False)
+    nothing, statistics = _nothing(context), plan.otherCopyArgs().apply(_STATISTICS)
+    return make(output, plan.rdd(), partitioning, _nil(context), False, nothing, session, statistics, nothing, False)
 
 
 def _local(rows: DataFrame, plan: Any, output: Any) -> Any:
@@ -174,7 +178,7 @@ class Prepared:
 
     def __init__(self, function: Callable[[DataFrame], DataFrame]) -> None:
         self._function = function
-        self._plans: dict[_Columns, _Plan | None] = {}
+        self._plans: WeakKeyDictionary[_Columns, _Plan | None] = WeakKeyDictionary()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         columns = _columns.get(rows)
@@ -189,7 +193,9 @@ class Prepared:
         result = self._function(rows)
         if result is not rows:
             top = _Template(rows).of(result)
-            self._plans[columns] = _Plan(top=top, columns=_Columns()) if isinstance(top, _Node) else None
+            plan = self._plans[columns] = _Plan(top=top, columns=_Columns()) if isinstance(top, _Node) else None
+            if plan is not None:
+                _columns[result] = plan.columns
         return result
 
 

@@ -21,6 +21,7 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import FrameType
@@ -235,7 +236,9 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
     """Start a session with the settings of a stopped session, in the same JVM. Raises `SessionError` if that fails."""
     stopped = SparkContext._active_spark_context
     if stopped is not None:
-        # The session was stopped only in the JVM.
+        # The session was stopped only in the JVM, or another thread is stopping it and removes its socket.
+        with suppress(FileNotFoundError):
+            stopped.stop()
         stopped.stop()
     config = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
     try:
