@@ -78,7 +78,6 @@ class LocalRows:
 
     @classmethod
     def of_frame(cls, frame: DataFrame) -> LocalRows | None:
-        """Return None if the plan of the frame is not a LocalRelation."""
         plan = frame._jdf.queryExecution().analyzed()
         return cls(frame, plan) if str(plan.nodeName()) == _LOCAL else None
 
@@ -120,7 +119,7 @@ def are_local(rows: DataFrame) -> bool:
 
 
 def local_rows(rows: DataFrame) -> LocalRows | None:
-    """Compute rows without a job; None if they are more than projections and filters of rows in the driver."""
+    """Compute projections and filters of rows in the driver without a job. Other rows are not computed."""
     if not are_local(rows):
         return None
     optimized = rows._jdf.queryExecution().optimizedPlan()
@@ -130,7 +129,7 @@ def local_rows(rows: DataFrame) -> LocalRows | None:
 def collected_rows(rows: DataFrame) -> LocalRows | None:
     """Compute rows with a job that moves them into the driver.
 
-    None if the plan may return more rows than it reads, or the types of the columns are not the same in Arrow.
+    Rows are not computed if the plan may return more rows than it reads, or if Arrow changes values of their types.
     """
     if _source(rows) not in _READ or not all(_is_plain(each.dataType) for each in rows.schema):
         return None

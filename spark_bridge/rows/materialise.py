@@ -95,7 +95,7 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
 
 
 def few_rows(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised | None:
-    """Compute the rows of a stage with few rows into the driver; None if that is not possible."""
+    """Compute rows into the driver if the stage has few rows, and Spark can do that."""
     if not are_few(rows):
         return None
     scope.check()

@@ -3,7 +3,7 @@
 Building the columns of a plan from Python and analyzing it takes Spark longer than processing a small batch. So a
 function that depends only on the columns of its rows is called for the first batch, and the nodes of its plan are put
 above the plans of the next batches. For this, the plans of all batches must have the same columns with the same ids
-(Spark's `ExprId`). `StableColumns` gives these ids to the rows of a batch, and each prepared plan preserves them.
+(Spark's expression ids). `StableColumns` gives these ids to the rows of a batch, and each prepared plan preserves them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _WITH_OUTPUT: dict[str, Callable[[DataFrame, Any, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """The place of the rows, with other ids where Spark has read the same rows twice."""
+    """The place of the rows, which has other ids if Spark reads the rows twice."""
 
     output: Any | None = None
 
@@ -214,7 +214,7 @@ class _Template:
         self._nodes = 0
 
     def of(self, result: DataFrame) -> _Node | _Rows | None:
-        """Return None if the plan cannot be used again, or if a value depends on when it is computed."""
+        """Return the template if the plan can be used again, and no value depends on when it is computed."""
         plan = result._jdf.queryExecution().analyzed()
         try:
             return self._node(plan)[0] if plan.deterministic() else None

@@ -5,11 +5,6 @@ SparkContext, catalog and temporary views, but other settings), which `engine_se
 
 For each Column, PySpark records the line that creates it, which takes ten JVM calls, to name it in errors. Lines of
 flykka do not help a user, so they are not recorded.
-
-When a call is interrupted by Ctrl-C or the JVM's end, Py4J logs a page at the root logger before it raises the error.
-The handler of the error reports it anyway: at a Ctrl-C, `flykka run` stops the jobs and a notebook ends the cell, and
-without a JVM a job fails. After a Ctrl-C Py4J closes the connections of all threads, because all have the address of
-the JVM. Then calls that a job makes on other threads fail, and possibly the next call of the interrupted thread.
 """
 
 from __future__ import annotations
@@ -17,19 +12,16 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 import sys
-import threading
 import warnings
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import pyspark
-from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import utils
@@ -44,39 +36,17 @@ from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.hadoop_configuration import forget_sources
+from flykka.spark_bridge.session.interrupts import (
+    DeferredInterrupts,
+    isolate_interrupted_calls,
+    spare_jobs_from_interrupts,
+)
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 from flykka.spark_bridge.session.preconditions import check_preconditions, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-_TEXTS = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
-
-_send_command = ClientServerConnection.send_command
-
-
-def isolate_interrupted_calls() -> None:
-    """Let Ctrl-C interrupt only the current Py4J call. The call still raises, but is only logged at debug level."""
-    logging.getLogger().addFilter(_is_other)
-    ClientServerConnection.send_command = _close_if_interrupted
-
-
-def _is_other(record: logging.LogRecord) -> bool:
-    if record.msg not in _TEXTS:
-        return True
-    logger.debug(record.msg, exc_info=record.exc_info)
-    return False
-
-
-def _close_if_interrupted(connection: ClientServerConnection, command: str) -> str:
-    try:
-        return str(_send_command(connection, command))
-    except KeyboardInterrupt:
-        # If this connection has no socket, Py4J closes no others. The thread's next call creates a new connection.
-        connection.close()
-        raise
 
 
 _is_debugging_enabled = utils.is_debugging_enabled
@@ -185,7 +155,7 @@ def spark_session(
     if SparkContext._active_spark_context is None:
         check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:
-        _spare_jobs_from_interrupts()
+        spare_jobs_from_interrupts()
         remember_classes(SparkContext)
         # Without flykka's settings, which would be applied to the user's session.
         return without_speculation(SparkSession.builder.getOrCreate())
@@ -365,45 +335,3 @@ def _workers_find_flykka() -> bool:
         roots = (Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
         return root in roots
     return True
-
-
-def _spare_jobs_from_interrupts() -> None:
-    """Remove the SIGINT handler installed by the SparkContext of a user's session, if it is still there."""
-    if threading.current_thread() is threading.main_thread():
-        handler = signal.getsignal(signal.SIGINT)
-        if getattr(handler, "__module__", None) == SparkContext.__module__:
-            # Interrupts now act as without Spark, because the handler that Spark has replaced is unknown.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class DeferredInterrupts:
-    """Defers Ctrl-C while Spark starts, and then restores the handler: SparkContext's handler cancels all its jobs.
-
-    With that handler, interrupting a notebook cell would also cancel all background stages. Only the main thread may
-    set handlers, and SparkContext does so only there. While Spark starts, an interrupt waits, because Py4J would print
-    pages about it and leave a partly created context. A second interrupt does not wait.
-    """
-
-    def __enter__(self) -> Self:
-        self._handler = signal.getsignal(signal.SIGINT)
-        self._keeps = threading.current_thread() is threading.main_thread() and self._handler is not None
-        self._interrupts = 0
-        self.defer()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
-        if not self._keeps:
-            return
-        signal.signal(signal.SIGINT, self._handler)
-        if self._interrupts and kind is None:
-            signal.raise_signal(signal.SIGINT)
-
-    def defer(self) -> None:
-        """Defer the first interrupt to the end of the `with` block, unless interrupts are ignored anyway."""
-        if self._keeps:
-            signal.signal(signal.SIGINT, signal.SIG_IGN if self._handler is signal.SIG_IGN else self._on_interrupt)
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._interrupts += 1
-        if self._interrupts > 1:
-            raise KeyboardInterrupt

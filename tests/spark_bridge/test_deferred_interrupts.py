@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.spark_bridge.session.session import DeferredInterrupts
+from flykka.spark_bridge.session.interrupts import DeferredInterrupts
 
 
 @pytest.fixture(autouse=True)
