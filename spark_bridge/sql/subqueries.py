@@ -214,9 +214,7 @@ class _ScalarSubqueries:
         return PlanNode(self._with_values(node, children[0].java), node.position)
 
     def _with_values_above(self, aggregate: PlanNode) -> PlanNode | None:
-        """Return a Project that computes the outputs of an aggregate from its keys and aggregate calls, if an output
-        reads a subquery itself; else None.
-        """
+        """If an output itself reads a subquery, return a Project that computes all outputs from keys and aggregates."""
         keys = list(elements(aggregate.java.groupingExpressions()))
         computed: dict[str, Any] = {}
 

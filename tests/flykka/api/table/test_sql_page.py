@@ -237,7 +237,7 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "windows over another column, or of rows that change": (
         "aggregate(",
-        f"(upserts|{DELETES}) by (session_)?window",
+        f"(upserts|{DELETES}) by window|{CHANGES}",
         (
             "SELECT window, count(*) AS n FROM timeless GROUP BY window(at, '1 hour')",
             "SELECT window, count(*) AS n FROM auction GROUP BY window(at, '1 hour', '5 minutes')",
