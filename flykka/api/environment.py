@@ -330,10 +330,11 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(sql_mini_batch_latency=duration_ms(latency, "latency of mini-batches"))
 
     def set_sql_state_ttl(self, ttl: Duration) -> Self:
-        """Limit how long joins of streams in later SQL queries retain rows in state, in processing time.
+        """Limit how long operators in later SQL queries retain rows in state, in processing time.
 
         Corresponds to Flink's `table.exec.state.ttl`. The limit applies to joins whose condition does not bound the
-        event times; without a limit these joins retain rows forever. `explain_sql` shows the limit.
+        event times, and to results that are computed again when rows of their key change; without a limit these
+        retain rows forever. `explain_sql` shows the limit of each operator.
 
         Raises:
             DurationError: `ttl` cannot be parsed.
@@ -342,7 +343,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """Milliseconds for which joins in SQL retain rows; None: forever. The launcher's value takes precedence."""
+        """Milliseconds for which operators in SQL retain rows; None: forever. The launcher's value takes precedence."""
         ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
         return ttl_ms
 

@@ -29,7 +29,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 from flykka.runtime.dispatch.dispatcher import Pipe
 from flykka.simulation.environment import Environment
@@ -154,8 +154,9 @@ class SimulatedEngine(OperatorChain[Rows]):
     def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
         return self._flow.emit(operator.operator_id, output, stage)
 
-    def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
-        return tuple(row for batch_id in batch_ids for row in self._batches.claim(batch_id, self.descriptor.attempt))
+    def claim(self, batches: Sequence[BatchRef]) -> Rows:
+        attempt = self.descriptor.attempt
+        return tuple(row for each in batches for row in self._batches.claim(each.batch_id, attempt))
 
     def delete_from_savepoint(self, savepoint: str) -> None:
         files, below = self.environment.storage.files, f"{self.environment.path(savepoint)}/{self.descriptor.attempt}-"

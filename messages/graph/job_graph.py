@@ -144,7 +144,8 @@ class OperatorKind(StrEnum):
     @property
     def uses_processing_time(self) -> bool:
         """True if the operator uses the processing time of its stages, and may have processing-time timers."""
-        return self in (OperatorKind.REGULAR_JOIN, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
+        kinds = (OperatorKind.REGULAR_JOIN, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS, OperatorKind.INCREMENTAL)
+        return self in kinds
 
     @property
     def coalesces(self) -> bool:

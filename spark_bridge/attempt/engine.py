@@ -44,6 +44,7 @@ from flykka.spark_bridge.rows.materialise import (
 )
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
+from flykka.spark_bridge.session.interpretation import INTERPRETED_ROWS, interpreted
 from flykka.spark_bridge.state.attempt_storage import AttemptStorage, ManagedMemory
 from flykka.spark_bridge.state.in_flight import InFlightStore
 
@@ -225,7 +226,7 @@ class SparkEngine(OperatorChain[Slices]):
             self._lifecycle.open()
             return super().processed(command)
         batches = command.batches
-        self._variables.add(command.gate, together(self.claim([batch.batch_id for batch in batches])))
+        self._variables.add(command.gate, together(self.claim(batches)))
         return self.result(command.stage, BatchResult(), rows_in=sum(batch.rows for batch in batches))
 
     def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
@@ -257,16 +258,19 @@ class SparkEngine(OperatorChain[Slices]):
     ) -> BatchResult:
         return self._flow.emit(self._links[operator.operator_id], output, stage, read or ())
 
-    def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
-        batches = list(slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids))
-        for source, slices in batches:
+    def claim(self, batches: Sequence[BatchRef]) -> Slices:
+        claimed = list(slices_of(self._store.claim(each.batch_id, self.descriptor.attempt) for each in batches))
+        for source, slices in claimed:
             if source is not None:
                 self._origins.record(source, Derivation(before=(), after=slices))
-        rows = tuple(each for _, slices in batches for each in slices)
-        if len(rows) == 1:
-            return rows
-        # Each batch has its own small partitions: a Spark task for each would take longer than processing its rows.
-        return (joined(batches, self._scope.session.sparkContext.defaultParallelism),)
+        rows = tuple(each for _, slices in claimed for each in slices)
+        if len(rows) != 1:
+            # Each batch has its own small partitions: a Spark task for each would take longer than processing its rows.
+            rows = (joined(claimed, self._scope.session.sparkContext.defaultParallelism),)
+        # Operators that store their batches unchanged may read many of them together later.
+        stores_batches = not self.descriptor.vertex.operators[0].kind.coalesces
+        are_few = sum(each.rows for each in batches) <= INTERPRETED_ROWS
+        return tuple(map(interpreted, rows)) if are_few and not stores_batches else rows
 
     # Snapshots
 

@@ -9,32 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.checkpointing.checkpoint import AlignmentType
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
-from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, KeyedResult
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, WorkerFunction, with_keys
 from flykka.spark_bridge.program.prototype import key_schema
+from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
+from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import POSITION
 from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, RowsBeforeAndAfter
-from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges
+from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges, TimeToLive, written_at
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from flykka.messages.checkpointing.checkpoint import CheckpointOptions
     from flykka.spark_bridge.operators.code import OperatorContext
-    from flykka.spark_bridge.operators.operator import Operator
-    from flykka.spark_bridge.operators.spark_keyed_batches import KeyedCode
+    from flykka.spark_bridge.operators.operator import Element, Operator
+    from flykka.spark_bridge.operators.spark_keyed_batches import KeyedCode, Readings
     from flykka.spark_bridge.program.side_output import SideOutput
-    from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.process_batch import KeyedWork
 
 _ROW = "__row"
@@ -58,7 +61,9 @@ class IndexCode(OperatorCode):
     emitted: tuple[StructField, ...]
     side: tuple[SideOutput, ...] = ()
 
-    state_fields: ClassVar[tuple[StructField, ...]] = (StructField(WEIGHT, LongType()),)
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        return (StructField(WEIGHT, LongType()),)
 
     def needs_order(self, *, readers_do: bool) -> bool:
         return False
@@ -76,12 +81,30 @@ class IndexCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCode(IndexCode):
+    """The time-to-live is not in the fingerprint: a job may continue from a savepoint with another one."""
+
     function: JoinChanges | RowsBeforeAndAfter
     results: Callable[[DataFrame], DataFrame] = field(repr=False)
+    time_to_live_ms: int | None
+
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        times = () if self.time_to_live_ms is None else (StructField(written_at(self.time_to_live_ms), LongType()),)
+        return (StructField(WEIGHT, LongType()), *times)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        batches = SparkChanges(context, self)
-        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+        return ChangesOperator(context, self)
+
+
+class ChangesOperator(KeyedBatchOperator[Slices, StateRows]):
+    def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
+        self._changes = SparkChanges(context, code)
+        super().__init__(context.operator_id, self._changes, self._changes.backend)
+
+    def before_snapshot(self, options: CheckpointOptions) -> None:
+        # An unaligned barrier may have overtaken the batches that added a removed row.
+        if options.alignment is AlignmentType.ALIGNED:
+            self._changes.settle()
 
 
 def changes_code(
@@ -90,8 +113,9 @@ def changes_code(
     does: str,
     function: JoinChanges | RowsBeforeAndAfter,
     results: Callable[[DataFrame], DataFrame],
+    time_to_live_ms: int | None,
 ) -> tuple[DataFrame, ChangesCode]:
-    """Return the prototype of the weighted results, and the code.
+    """Return the prototype of the weighted results, and the code. Without a time-to-live no row expires.
 
     Raises:
         PrototypeError: rows or keys have a type that cannot be compared.
@@ -113,6 +137,7 @@ def changes_code(
         emitted=tuple(emitted),
         function=function,
         results=results,
+        time_to_live_ms=time_to_live_ms,
     )
     return results(prototype.sparkSession.createDataFrame([], emitted)), code
 
@@ -147,6 +172,24 @@ class SparkChanges(SparkIndex[JoinChanges | RowsBeforeAndAfter]):
     def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
         super().__init__(context, code, len(code.keys), code.function)
         self._changes = code
+        self._version = 0
+        self._settled = 0
+        self._times_ms: tuple[int, int] | None = None
+
+    def settle(self) -> None:
+        """Note that a removal of a row that was not added before belongs to a row that has been forgotten."""
+        self._settled = self._version
+
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
+        now_ms = element.processing_time_ms
+        self._version, self._times_ms = version, (now_ms if self._times_ms is None else self._times_ms[0], now_ms)
+        return super().processed(element, readings, version)
+
+    def clean_up(self) -> TimeToLive | None:
+        if self._changes.time_to_live_ms is None or self._times_ms is None:
+            return None
+        since_ms, now_ms = self._times_ms
+        return TimeToLive(ms=self._changes.time_to_live_ms, now_ms=now_ms, since_ms=since_ms, settled=self._settled)
 
     @property
     def has_several_readers(self) -> bool:
@@ -154,7 +197,7 @@ class SparkChanges(SparkIndex[JoinChanges | RowsBeforeAndAfter]):
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
-        return partial(ProcessChanges, index_keys=self._index_keys)
+        return partial(ProcessChanges, index_keys=self._index_keys, time_to_live=self.clean_up())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ class OperatorChain(ABC, Generic[Rows]):
         """Pass an operator's output to all its readers. `read` are the rows from which the operator computed it."""
 
     @abstractmethod
-    def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
+    def claim(self, batches: Sequence[BatchRef]) -> Rows:
         """Return the rows of batches, which the attempt holds from now on."""
 
     @abstractmethod
@@ -144,7 +144,7 @@ class OperatorChain(ABC, Generic[Rows]):
         batches = command.batches
         self.head.record_aggregates(command.aggregates)
         element = Element(
-            rows=self.claim([batch.batch_id for batch in batches]),
+            rows=self.claim(batches),
             stage=command.stage,
             gate=command.gate,
             batch=command.batch,

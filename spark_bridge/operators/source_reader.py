@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
@@ -21,6 +22,7 @@ from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_wa
 from flykka.spark_bridge.rows.batches import LazyRows
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
+from flykka.spark_bridge.session.interpretation import interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import JobVertexId
     from flykka.spark_bridge.program.source import Source
+
+INTERPRETED_COST = 1024**2
+"""Maximum cost of splits whose rows are processed by interpreted plans."""
 
 LAZY_COST = 8 * 1024**2
 """Maximum cost of splits, in the units of a `ReadLimit`, that the next stage reads itself. The source reads splits with
@@ -129,6 +134,8 @@ class SourceReader:
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         frames = self.source.read(self.session, self.schema, splits, in_slices=self.in_slices)
+        if _cost(splits) <= INTERPRETED_COST:
+            frames = tuple(interpreted(each) for each in frames)
         known, partitions = self._known(splits), self.source.partitions_of(splits)
         aggregates = self._to_count(known, partitions)
         rows = (
@@ -140,8 +147,7 @@ class SourceReader:
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """Return rows of splits that the next stage can read itself; None if these are many, or must be counted."""
-        known, costs = self._known(splits), [cost_of(split) for split in splits]
-        is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
+        known, is_little = self._known(splits), _cost(splits) <= LAZY_COST
         if known.rows is None or self._to_count(known, self.source.partitions_of(splits)) or not is_little:
             return None
         return LazyRows(
@@ -201,6 +207,11 @@ class SourceReaders:
         reader = self._readers.get(vertex_id)
         # Two threads may create equal readers. Only the first reader is used.
         return reader or self._readers.setdefault(vertex_id, make(self._session))
+
+
+def _cost(splits: tuple[SourceSplit, ...]) -> float:
+    """Return the cost of splits in the units of a `ReadLimit`, infinite if it is unknown."""
+    return sum(inf if (cost := cost_of(split)) is None else cost for split in splits)
 
 
 def observed_rows(slices: Slices, aggregates: Mapping[str, Column], known: SourceNumbers) -> SourceRows:

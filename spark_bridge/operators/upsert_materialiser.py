@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.checkpointing.checkpoint import AlignmentType
@@ -25,6 +25,7 @@ from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.process_batch import KeyedWork, ProcessKeyedBatch
 from flykka.spark_bridge.worker.upsert_rules import CONFLICT, IS_PUBLISHED, ConflictRule, PublishRows, UpsertRules
+from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,10 +43,9 @@ class UpsertMaterialiserCode(IndexCode):
     table: str
     rules: UpsertRules
 
-    state_fields: ClassVar[tuple[StructField, ...]] = (
-        *IndexCode.state_fields,
-        StructField(IS_PUBLISHED, BooleanType()),
-    )
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        return (StructField(WEIGHT, LongType()), StructField(IS_PUBLISHED, BooleanType()))
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return UpsertMaterialiser(context, self)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
 from flykka.spark_bridge.functions.equal_values import NAN
 from flykka.spark_bridge.rows.type_support import parts_of
@@ -27,8 +27,11 @@ def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def normalised_column(column: Column, data_type: DataType) -> Column:
-    """Normalise a key column as Spark does before grouping, so that equal keys have equal bits."""
-    if not any(isinstance(part, FloatType | DoubleType) for part in parts_of(data_type)):
+    """Normalise a column as Spark does before grouping, so that equal values have equal bits.
+
+    Maps become arrays of their sorted entries.
+    """
+    if not any(isinstance(part, FloatType | DoubleType | MapType) for part in parts_of(data_type)):
         return column
     match data_type:
         case StructType():
@@ -38,4 +41,7 @@ def normalised_column(column: Column, data_type: DataType) -> Column:
             return F.when(column.isNotNull(), F.struct(*of_fields))
         case ArrayType():
             return F.transform(column, lambda element: normalised_column(element, data_type.elementType))
+        case MapType():
+            entry = StructType().add("key", data_type.keyType).add("value", data_type.valueType)
+            return F.array_sort(F.transform(F.map_entries(column), lambda each: normalised_column(each, entry)))
     return F.when(F.isnan(column), F.lit(NAN).cast(data_type)).otherwise(column + F.lit(0.0).cast(data_type))

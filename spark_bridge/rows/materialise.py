@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from flykka.spark_bridge.session.interpretation import in_session
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_sequence
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def materialise(
     observation, observed = counted(rows, numbers)
     scope.check()
     level = StorageLevel.DISK_ONLY if on_disk else None
-    blocks = Blocks(observed.localCheckpoint(eager=True, storageLevel=level))
+    blocks = Blocks(in_session(observed.localCheckpoint(eager=True, storageLevel=level), scope.session))
     return Materialised(blocks=blocks, numbers=numbers_of(observation))
 
 

@@ -129,6 +129,8 @@ _ENGINE = {
     "spark.sql.codegen.wholeStage.union.enabled": "false",
     # Each additional segment changes the ids of the following stages, and Spark would compile their code again.
     "spark.sql.codegen.useIdInClassName": "false",
+    # Spark writes the plan of each query as a text for its UI, and the longer texts take as long as planning.
+    "spark.sql.ui.explainMode": "simple",
     # Without this, shuffle files outlive the rows of a batch.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Event times are written to files as integers, which are exact and have min/max statistics.

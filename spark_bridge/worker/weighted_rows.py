@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.keys import Rows, key_columns, key_numbers, numbers_of_rows
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns, key_numbers, numbers_of_rows
 from flykka.spark_bridge.worker.outputs import emitted_batches
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, KeyedWork, Processed
-from flykka.spark_bridge.worker.segment_file import IS_DELETED, Segment, newest
+from flykka.spark_bridge.worker.segment_file import IS_DELETED, VERSION, Segment, newest
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 WEIGHT = "__weight"
@@ -84,6 +84,55 @@ class WeightedFunction(Protocol):
     def results(self, keys: pa.Table, before: WeightedRows, changes: WeightedRows) -> pa.Table: ...
 
 
+def written_at(time_to_live_ms: int) -> str:
+    """Return the state column with the processing time at which a row was written, in ms.
+
+    It has its own name for each time-to-live, because rows that another one has left in state may be of any age.
+    """
+    return f"__written_at_{time_to_live_ms}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeToLive:
+    """Forgets all rows of an index key `ms` after the last of them was written.
+
+    If a key is changed, its rows that are as old are written again. So a row that is twice as old belongs to a
+    forgotten key, and can be removed when segments are merged, even if some of the key's rows are in other segments.
+
+    Rows that were stored without this time-to-live count as written at `since_ms` until their key is changed. A
+    negative weight that was written by version `settled` or before is ignored: a barrier has arrived since then, so the
+    removed row was not delayed, but forgotten.
+    """
+
+    ms: int
+    now_ms: int
+    since_ms: int
+    settled: int
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """Mark rows of forgotten keys as deleted, when segments are merged."""
+        is_gone = (self._times(rows) + 2 * self.ms <= self.now_ms) | self._is_void(rows)
+        is_deleted = pa.array(rows.column(IS_DELETED).to_numpy() | is_gone)
+        return rows.set_column(rows.column_names.index(IS_DELETED), IS_DELETED, is_deleted)
+
+    def divided(self, stored: pa.Table, key_of: Rows) -> tuple[Mask, Mask]:
+        """Return which rows are not forgotten, and which must be written again, or deleted if they are forgotten.
+
+        `stored` has all rows of its keys, and `key_of` the numbers of the keys.
+        """
+        is_old, is_void = self._times(stored) + self.ms <= self.now_ms, self._is_void(stored)
+        is_live = np.isin(key_of, key_of[~is_old & ~is_void]) & ~is_void
+        return is_live, is_old | is_void | stored.column(written_at(self.ms)).is_null().to_numpy()
+
+    def _is_void(self, rows: pa.Table) -> Mask:
+        is_settled = rows.column(VERSION).to_numpy() <= self.settled
+        return np.asarray(is_settled & (rows.column(WEIGHT).to_numpy() < 0), np.bool_)
+
+    def _times(self, rows: pa.Table) -> Rows:
+        times: Rows = pc.fill_null(rows.column(written_at(self.ms)), self.since_ms).to_numpy()
+        return times
+
+
 def rows_of_keys(segments: Sequence[Segment], positions: Rows, schema: pa.Schema) -> pa.Table:
     """Return the rows of the index keys at these distinct positions, in which the row bits are zero.
 
@@ -106,14 +155,15 @@ class ProcessChanges(KeyedWork):
     """Applies weighted rows to the index, and emits the results of `function`.
 
     The first `index_keys` key columns are the index key, the others are the row. The batch has its weights in `WEIGHT`.
+    With a time-to-live the function must not keep empty keys.
     """
 
     index_keys: int
     function: WeightedFunction
+    time_to_live: TimeToLive | None = None
 
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
         batch = KeyedBatch(rows)
-        deltas = np.add.reduceat(batch.rows.column(WEIGHT).to_numpy(), batch.starts)
         names = key_columns(batch.keys)
         index_names, row_names = names[: self.index_keys], names[self.index_keys :]
         stored = rows_of_keys(segments, np.unique(batch.positions >> ROW_BITS) << ROW_BITS, self.schema)
@@ -122,23 +172,40 @@ class ProcessChanges(KeyedWork):
         is_touched = np.flatnonzero(key_of_stored >= 0)
         stored, key_of_stored = stored.take(is_touched), key_of_stored[is_touched]
         weights = stored.column(WEIGHT).to_numpy()
+        is_rewritten = np.zeros(len(weights), np.bool_)
+        if self.time_to_live is not None:
+            is_live, is_rewritten = self.time_to_live.divided(stored, key_of_stored)
+            weights = np.where(is_live, weights, 0)
+            batch = KeyedBatch(pa.concat_tables([rows, _unchanged(stored.filter(is_rewritten), rows.schema)]))
+            key_of = key_numbers(keys, batch.keys.select(index_names))
+        deltas = np.add.reduceat(batch.rows.column(WEIGHT).to_numpy(), batch.starts)
         place = key_numbers(stored.select(names), batch.keys.select(names))
         now = deltas + np.where(place < 0, 0, np.append(weights, 0)[place])
-        changed = np.flatnonzero(deltas)
+        changed = np.flatnonzero((deltas != 0) | np.append(is_rewritten, False)[place])
         if self.function.keeps_empty and not len(weights) and not len(changed):
             changed = np.zeros(1, np.int64)
         state = pa.table({WEIGHT: now[changed]})
+        if (ttl := self.time_to_live) is not None:
+            state = state.append_column(written_at(ttl.ms), pa.array(np.full(len(changed), ttl.now_ms)))
         deleted = now[changed] == 0
         if self.function.keeps_empty and weights.sum() + deltas.sum() == 0:
             deleted[:1] = False
         processed = Processed(rows=state, state=state, changed=changed, deleted=deleted)
+        before = WeightedRows(rows=stored.select(row_names), weights=weights, key_of=key_of_stored)
         emitted = self.function.results(
             keys,
-            WeightedRows(rows=stored.select(row_names), weights=weights, key_of=key_of_stored),
-            WeightedRows(rows=batch.keys.select(row_names), weights=deltas, key_of=key_of).taken(changed),
+            before if self.time_to_live is None else before.taken(np.flatnonzero(weights)),
+            WeightedRows(rows=batch.keys.select(row_names), weights=deltas, key_of=key_of).taken(
+                np.flatnonzero(deltas)
+            ),
         )
         control = pa.array([[*self._written(batch, processed), None, 0]], CONTROL_TYPE)
         yield from emitted_batches(emitted, {CONTROL: control})
+
+
+def _unchanged(stored: pa.Table, schema: pa.Schema) -> pa.Table:
+    no_change = pa.array(np.zeros(stored.num_rows, np.int64))
+    return stored.set_column(stored.column_names.index(WEIGHT), WEIGHT, no_change).select(schema.names).cast(schema)
 
 
 def _distinct(keys: pa.Table) -> tuple[pa.Table, Rows]:

@@ -1,4 +1,4 @@
-"""Tables with one row per key at each checkpoint, while keys move between rows within a checkpoint and across them."""
+"""Tables with one row per key, or of whole rows, at each checkpoint, while keys move between rows."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ TABLES = {
     "latest": (", sequence_by 'n'", "SELECT name, id, n FROM item ON CONFLICT DO DEDUPLICATE"),
     "first": ("", "SELECT name, id, n FROM item ON CONFLICT DO NOTHING"),
     "only": ("", "SELECT name, id, n FROM item WHERE id <= 2"),
+    "keyless": ("", "SELECT name, 0 AS id, n % 10 AS n FROM item"),
 }
 
 
@@ -72,7 +73,8 @@ def expected_tables() -> list[dict[str, list[tuple[str, int, int]]]]:
         latest = {name: max((row for row in rows if row[0] == name), key=lambda row: (row[2], row)) for name in names}
         only = [row for row in rows if row[1] <= 2]
         assert len({name for name, *_ in only}) == len(only), "no two have one name at a checkpoint"
-        tables = {"latest": latest.values(), "first": first.values(), "only": only}
+        keyless = [(name, 0, n % 10) for name, _, n in rows]
+        tables = {"latest": latest.values(), "first": first.values(), "only": only, "keyless": keyless}
         expected.append({table: sorted(content) for table, content in tables.items()})
     return expected
 
@@ -115,9 +117,10 @@ def start_tables(env: StreamExecutionEnvironment, folder: Path, parallelism: int
     env.create_temporary_view("item", items, primary_key="id")
     together = env.create_statement_set()
     for table, (options, query) in TABLES.items():
+        key = "" if table == "keyless" else ", PRIMARY KEY (name) NOT ENFORCED"
         env.execute_sql(
-            f"CREATE TABLE {table} (name STRING, id BIGINT, n BIGINT, PRIMARY KEY (name) NOT ENFORCED)"
-            f" USING delta OPTIONS (path '{folder / table}'{options})"
+            f"CREATE TABLE {table} (name STRING, id BIGINT, n BIGINT{key}) USING delta PARTITIONED BY (name)"
+            f" OPTIONS (path '{folder / table}'{options})"
         )
         together.add_insert_sql(f"INSERT INTO {table} {query}")
     return together.execute()

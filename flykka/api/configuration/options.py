@@ -438,7 +438,7 @@ class JobOptions(TypedDict, total=False):
     ]
     sql_state_ttl: Annotated[
         Time,
-        Meaning("how long regular joins in SQL keep rows", "for ever", sets="sql_state_ttl_ms"),
+        Meaning("how long joins and recomputed results in SQL keep rows", "for ever", sets="sql_state_ttl_ms"),
     ]
 
 

@@ -107,9 +107,16 @@ def is_of_parts(call: Expression) -> bool:
 
 
 def aggregated(
-    node: PlanNode, below: Callable[[PlanNode], Relation], stream_of: StreamOf, *, as_weights: bool
+    node: PlanNode,
+    below: Callable[[PlanNode], Relation],
+    stream_of: StreamOf,
+    time_to_live_ms: int | None,
+    *,
+    as_weights: bool,
 ) -> Relation:
     """Plan an aggregate; `below` plans its input. Running aggregates are weighted rows if `as_weights`, else upserts.
+
+    The time-to-live applies to the rows of recomputed aggregates.
 
     Raises:
         RefusedError: the windows are not supported on streams.
@@ -121,7 +128,8 @@ def aggregated(
         for each in reversed(cut.nodes):
             relation = relation.then(each)
         cut = None
-    return _Aggregate(node, relation.settled(carries_keys=True), cut, stream_of, as_weights=as_weights).relation()
+    rows = relation.settled(carries_keys=True)
+    return _Aggregate(node, rows, cut, stream_of, time_to_live_ms, as_weights=as_weights).relation()
 
 
 def _has_results(cut: CutRows, node: PlanNode) -> bool:
@@ -143,9 +151,17 @@ def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
 
 class _Aggregate:
     def __init__(
-        self, node: PlanNode, rows: Rows, cut: CutRows | None, stream_of: StreamOf, *, as_weights: bool
+        self,
+        node: PlanNode,
+        rows: Rows,
+        cut: CutRows | None,
+        stream_of: StreamOf,
+        time_to_live_ms: int | None,
+        *,
+        as_weights: bool,
     ) -> None:
         self._stream_of = stream_of
+        self._time_to_live_ms = time_to_live_ms
         self._as_weights = as_weights
         self._node = node
         self._rows = rows
@@ -190,7 +206,8 @@ class _Aggregate:
             next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys
         ]
         name = label("aggregate", (call.sql for call, _ in self._calls))
-        return recomputed([self._node], rows, keys, name, None if self._has_sessions else outputs)
+        unique = None if self._has_sessions else outputs
+        return recomputed([self._node], rows, keys, name, unique, self._time_to_live_ms)
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:
@@ -252,13 +269,15 @@ class _Aggregate:
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
         """Select the outputs, computed from window, keys and aggregates.
 
-        After the outputs come the end of the window as event time, and upsert keys that are not outputs.
+        After the outputs come the end of the window as event time, the weight, or the row kind after upsert keys that
+        are not outputs.
         """
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         there = {role.name for role in roles.values() if isinstance(role, IsKey)}
-        lost = [key for key in stream.changelog.keys or () if key not in there]
-        kind = stream.changelog.row_kind or stream.changelog.weight
-        behind = (WINDOW_END,) if is_windowed else tuple(lost) if kind is None else (*lost, kind)
+        log = stream.changelog
+        lost = [] if log.weight is not None else [key for key in log.keys or () if key not in there]
+        after = WINDOW_END if is_windowed else log.weight or log.row_kind
+        behind = (*lost, after) if after is not None else tuple(lost)
         names = distinct((each.attribute.name for each in self._outputs), taken=behind)
         if tuple(stream.columns) != (*names, *behind):
             columns, known = self._rows.columns, self._known()

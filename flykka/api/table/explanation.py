@@ -30,7 +30,7 @@ _OF_JOINS = (
     "; an INNER or OUTER JOIN of appended rows drops old ones if its ON bounds the event times of both sides, as in"
     " b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES"
 )
-_OF_REGULAR_JOINS = ", or after set_sql_state_ttl(...)"
+_TIME_TO_LIVE = "; set_sql_state_ttl(...) limits how long joins and recomputed results keep rows"
 
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
@@ -51,7 +51,7 @@ def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
     lines = ["operators"]
     endless: list[str] = []
     costly: list[str] = []
-    hint = ""
+    hints: set[str] = set()
     for number, made in enumerate(operators, start=1):
         numbers[made] = number
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)
@@ -60,17 +60,15 @@ def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
         lines += (f"       keeps {each}" for each in kept)
         if any(each.endswith(_FOR_EVER) for each in kept):
             endless.append(name)
-            if isinstance(made.code, RegularJoinCode):
-                hint = f"{_OF_JOINS}{_OF_REGULAR_JOINS}"
-            elif _is_join(made.code):
-                hint = hint or _OF_JOINS
+            hints |= {_OF_JOINS} if _is_join(made.code) else set()
+            hints |= {_TIME_TO_LIVE} if _has_time_to_live(made.code) else set()
         if isinstance(made.code, ChangesCode) and _is_without_keys(made.code):
             costly.append(f"WARNING: {name} {_cost(made.code)}")
     if not endless:
         return lines, costly
     warning = (
         f"WARNING: the state of {', '.join(endless)} never expires: it grows with every new key. GROUP BY window(...)"
-        f" only keeps open windows{hint}"
+        f" only keeps open windows{''.join(sorted(hints))}"
     )
     return lines, [warning, *costly]
 
@@ -80,6 +78,11 @@ def _is_join(code: OperatorCode) -> bool:
         is_recomputed = isinstance(code.results, Recomputed) and isinstance(code.results.compute, JoinedBySpark)
         return is_recomputed or isinstance(code.function, JoinChanges)
     return isinstance(code, PairsCode)
+
+
+def _has_time_to_live(code: OperatorCode) -> bool:
+    """True if a time-to-live would apply to the operator."""
+    return isinstance(code, RegularJoinCode) or (isinstance(code, ChangesCode) and not _is_without_keys(code))
 
 
 def _is_without_keys(code: ChangesCode) -> bool:
@@ -100,9 +103,12 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
         case PairsCode(interval=interval):
             bounds = {Side.LEFT: interval, Side.RIGHT: interval.reversed}
             return tuple(f"the rows of the {side} side {_until(each)}" for side, each in bounds.items())
-        case ChangesCode():
+        case ChangesCode(time_to_live_ms=ms):
             rows = " of both sides" if _is_join(code) else "" if _is_without_keys(code) else " of each key"
-            return (f"the current rows{rows} {_FOR_EVER}",)
+            end = (
+                _FOR_EVER if ms is None else f"for {format_ms(ms)} of processing time after the last change of the key"
+            )
+            return (f"the current rows{rows} {end}",)
         case UpsertMaterialiserCode():
             return (f"the current rows of each key of the table, and the one that it has, {_FOR_EVER}",)
         case TemporalJoinCode():

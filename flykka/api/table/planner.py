@@ -73,7 +73,7 @@ class Planner:
         time_to_live_ms: int | None = None,
         as_of: Sequence[AsOfClause] = (),
     ) -> None:
-        """Create a planner; without a time-to-live, regular joins keep their rows forever.
+        """Create a planner; without a time-to-live, regular joins and operators over changing rows keep all rows.
 
         `stream_of` makes a stream of the rows of a table. `as_of` are the FOR SYSTEM_TIME AS OF clauses of the query,
         which make joins temporal.
@@ -192,7 +192,9 @@ class Planner:
             case "Distinct":
                 return self._distinct(node)
             case "Aggregate":
-                return aggregated(node, self._below, self._stream_of, as_weights=node != self._last)
+                return aggregated(
+                    node, self._below, self._stream_of, self._time_to_live_ms, as_weights=node != self._last
+                )
             case "Window":
                 return self._window(node)
             case "Sort":
@@ -221,7 +223,7 @@ class Planner:
         partitions = node.part("partitionSpec")
         keys = [rows.columns.column(each) for each in partitions]
         functions = label("window", (each.children[0].sql for each in node.part("windowExpressions")))
-        return recomputed([node], rows, keys, functions, identity(rows, partitions))
+        return recomputed([node], rows, keys, functions, identity(rows, partitions), self._time_to_live_ms)
 
     def _first_of_all(self, node: PlanNode) -> Relation:
         nodes = [node]
@@ -231,7 +233,7 @@ class Planner:
         self._read += [each.columns_read for each in nodes[1:]]
         rows = weighted(self._below(child).settled(carries_keys=True))
         del self._read[read:]
-        return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
+        return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows), self._time_to_live_ms)
 
     def _check_subqueries(self, node: PlanNode) -> None:
         for subquery in node.subqueries:

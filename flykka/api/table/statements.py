@@ -365,7 +365,7 @@ def _check_changelog(table: DeclaredTable, sink: TableSink, stream: DataStream) 
     raise RefusedError(
         f"the rows are {what}: only the newest are current, but {table.name}, USING {table.connector}, would keep all"
         " rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
-        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, so do tables USING postgres without a"
-        " key, and USING print shows them; GROUP BY window(...) gives each result once",
+        f" ({', '.join(keys or ()) or 'column'}) NOT ENFORCED take them, so do those without a key,"
+        " and USING print shows them; GROUP BY window(...) gives each result once",
         None,
     )

@@ -77,7 +77,8 @@ class _Join:
         is_changing = any(rows.stream.changelog != APPEND_ONLY for rows in self._sides.values())
         is_total = not condition.keys or (interval is None and bool(_OUTER.get(self._kind)))
         if is_changing or self._kind not in _OUTER or is_total:
-            return joined(self._node, self._sides, condition, self._settings.read | self._node.columns_read)
+            read = self._settings.read | self._node.columns_read
+            return joined(self._node, self._sides, condition, read, self._settings.time_to_live_ms)
         self._check()
         output = tuple(each for each in self._node.output if each.id in self._settings.read)
         names = distinct((each.name for each in output), taken=(WINDOW_END,) if condition.is_of_windows else ())

@@ -11,7 +11,7 @@ from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import Rows, distinct, label
-from flykka.api.table.weighted import changes, operator_of_index, upserts, weighted, with_unique
+from flykka.api.table.weighted import changes, operator_of_index, upserts, weighted, with_own_names, with_unique
 from flykka.spark_bridge.operators.upsert_materialiser import UpsertMaterialiserCode, upsert_materialiser_code
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
@@ -47,7 +47,7 @@ class UpsertTable:
         are_upserts = log.is_upserts and set(log.keys or ()) == set(keys) and not self.unordered
         if are_upserts or (log == APPEND_ONLY and overwrites):
             return relation.settled(is_result=True).stream
-        rows = weighted(rows)
+        rows = with_own_names(weighted(rows))
         unique = rows.stream.changelog.keys
         if unique is not None and set(unique) <= set(keys) and not self.unordered:
             # A row that gets another key leaves the old key in the same batch, and in the same subtask.

@@ -62,6 +62,19 @@ def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
     return replace(rows, stream=with_changelog(rows.stream, replace(WEIGHTED, keys=keys)), roles=roles)
 
 
+def with_own_names(rows: Rows) -> Rows:
+    """Return weighted rows with the names of the query, some of which belonged to keys that it does not select."""
+    called = distinct((each.name for each in rows.output), taken=[WEIGHT])
+    if called == rows.called:
+        return rows
+    new = dict(zip(rows.called, called, strict=True))
+    columns = (named(name).alias(new[name]) for name in rows.called)
+    stream = rows.stream.select(*columns, named(WEIGHT)).name(label("select", called))
+    keys = rows.stream.changelog.keys
+    unique = None if keys is None or not set(keys) <= set(new) else [new[key] for key in keys]
+    return with_unique(replace(rows, stream=stream, called=called), unique)
+
+
 def upserts(rows: Rows) -> DataStream:
     keys = rows.stream.changelog.keys
     assert keys is not None, "the rows have no keys"
@@ -101,6 +114,7 @@ def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
 
 def changes(rows: Rows) -> DataStream:
     """Convert weighted rows to changes: each row is repeated as often as its weight says, as `+I` or `-D`."""
+    rows = with_own_names(rows)
     (kind,) = distinct([ROW_KIND], taken=rows.called)
     kinds = kind_of_weight(WEIGHT).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
@@ -117,7 +131,12 @@ def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
 
 
 def recomputed(
-    nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], name: str, unique: Iterable[int] | None
+    nodes: Sequence[PlanNode],
+    rows: Rows,
+    keys: Sequence[Column],
+    name: str,
+    unique: Iterable[int] | None,
+    time_to_live_ms: int | None,
 ) -> Relation:
     """Return the results of `nodes`, given bottom-up, which Spark computes again for the keys whose rows changed.
 
@@ -132,7 +151,7 @@ def recomputed(
     function = RowsBeforeAndAfter(columns=rows.called, keeps_empty=top.kind == "Aggregate" and not keys)
     results = Recomputed(compute=segment, has_keys=not function.keeps_empty)
     does = "; ".join(f"{node.kind} {', '.join(each.sql for each in node.expressions)}" for node in nodes)
-    stream = _operator(rows.stream, keys, name, does, function, results)
+    stream = _operator(rows.stream, keys, name, does, function, results, time_to_live_ms)
     computed = Rows(stream=stream, output=top.output, called=called, roles={})
     return leaf(with_unique(computed, _names(computed, unique)), top)
 
@@ -142,14 +161,20 @@ def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
     return None if None in names else tuple(name for name in names if name is not None)
 
 
-def joined(node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition, read: frozenset[int]) -> Relation:
+def joined(
+    node: PlanNode,
+    sides: Mapping[Side, Rows],
+    condition: JoinCondition,
+    read: frozenset[int],
+    time_to_live_ms: int | None,
+) -> Relation:
     """Return the join of changing rows; `read` are the ids of columns that the join or a node above needs.
 
     Rows with equal keys meet in one subtask. If the condition has other parts than keys, an inner join filters the
     pairs; other joins are computed again by Spark for the keys whose rows changed.
     """
     pruned = {side: only_columns(weighted(rows), read) for side, rows in sides.items()}
-    return _WeightedJoin(node, pruned, condition).relation()
+    return _WeightedJoin(node, pruned, condition, time_to_live_ms).relation()
 
 
 _KINDS = {
@@ -169,10 +194,13 @@ _OF_BOTH = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FU
 class _WeightedJoin:
     """A join of weighted rows: the rows of both sides are united into one keyed stream."""
 
-    def __init__(self, node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition) -> None:
+    def __init__(
+        self, node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition, time_to_live_ms: int | None
+    ) -> None:
         self._node = node
         self._sides = sides
         self._condition = condition
+        self._time_to_live_ms = time_to_live_ms
         left, right = (sides[side] for side in Side)
         self._names = distinct([*left.called, *right.called], taken=[WEIGHT])
         self._called = {Side.LEFT: self._names[: len(left.called)], Side.RIGHT: self._names[len(left.called) :]}
@@ -257,7 +285,8 @@ class _WeightedJoin:
         left, right = (self._one_side(side) for side in Side)
         both = with_changelog(left.union(right), WEIGHTED)
         pairs = (f"{key.left.display_name} = {key.right.display_name}" for key in self._condition.keys)
-        return _operator(both, [named(key) for key in self._keys], label("join", pairs), does, function, results)
+        keys, name = [named(key) for key in self._keys], label("join", pairs)
+        return _operator(both, keys, name, does, function, results, self._time_to_live_ms)
 
     def _one_side(self, side: Side) -> DataStream:
         rows = self._sides[side]
@@ -280,11 +309,19 @@ def _operator(
     does: str,
     function: JoinChanges | RowsBeforeAndAfter,
     results: Callable[[DataFrame], DataFrame],
+    time_to_live_ms: int | None,
 ) -> DataStream:
-    """Add an operator of weighted rows; the text `does` identifies its function in the fingerprint."""
+    """Add an operator of weighted rows; the text `does` identifies its function in the fingerprint.
+
+    Without keys there is no time-to-live: each row would renew it for all others.
+    """
+    time_to_live_ms = time_to_live_ms if keys else None
     flow = stream.flow.keyed(tuple(keys) or (only_key(),))
     return operator_of_index(
-        flow, name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results), WEIGHTED
+        flow,
+        name,
+        lambda: changes_code(flow.type.prototype, flow.keys, does, function, results, time_to_live_ms),
+        WEIGHTED,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from flykka.spark_bridge.functions.times import millis_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.transaction import RemoveAction
 
     from flykka.spark_bridge.connectors.delta.table import TableLocation
 
@@ -50,15 +52,40 @@ class Commit:
 
 def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
     """Yield all files of the version at which the table is open, in any order."""
-    for entry in pa.table(table.get_add_actions()).to_pylist():
+    for entry in entries_at(table):
         latest = (entry["max"] or {}).get(event_time) if "max" in entry else None
-        yield AddedFile(
-            path=plain(entry["path"]),
-            partition={name: text_of(value) for name, value in entry.get("partition", {}).items()},
-            size_bytes=entry["size_bytes"],
-            rows=entry["num_records"],
-            event_time_max=_in_ms(latest),
-        )
+        yield replace(file_of(entry), event_time_max=_in_ms(latest))
+
+
+def entries_at(table: DeltaTable) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = pa.table(table.get_add_actions()).to_pylist()
+    return entries
+
+
+def file_of(entry: Mapping[str, Any]) -> AddedFile:
+    return AddedFile(
+        path=plain(entry["path"]),
+        partition={name: text_of(value) for name, value in entry.get("partition", {}).items()},
+        size_bytes=entry["size_bytes"],
+        rows=entry["num_records"],
+    )
+
+
+def removal(file: AddedFile) -> RemoveAction:
+    from deltalake.transaction import RemoveAction
+
+    return RemoveAction(
+        path=file.path,
+        data_change=True,
+        deletion_timestamp=now_ms(),
+        size=file.size_bytes,
+        partition_values=dict(file.partition),
+    )
+
+
+def now_ms() -> int:
+    """From the time of a commit's entries, vacuum computes how long to keep removed files."""
+    return time.time_ns() // 1_000_000
 
 
 def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:

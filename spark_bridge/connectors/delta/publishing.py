@@ -1,8 +1,8 @@
 """Publishes the rows of a checkpoint in one commit of the log: moves files into the table, or merges changes into it.
 
 The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs rejects a commit if a `txn` of the
-same writer has been committed since the table was opened, and rebases on appends of others. Conflicts that it cannot
-resolve, such as two commits that remove the same file, are retried with the new version of the table. If another
+same writer has been committed since the table was opened, and rebases appends on appends of others. Conflicts that it
+cannot resolve, such as two commits that remove the same file, are retried with the new version of the table. If another
 attempt has committed the same checkpoint, the new version shows that commit, and nothing has to be done.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from pyspark.sql import functions as F
 from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema, fitted, new_columns, schema_of
-from flykka.spark_bridge.connectors.delta.log import plain, text_of
+from flykka.spark_bridge.connectors.delta.log import files_at, now_ms, plain, removal
 from flykka.spark_bridge.connectors.delta.staged_files import StagedFile, TransactionFiles, opened, read_bytes
 from flykka.spark_bridge.connectors.delta.table import LOG
 from flykka.spark_bridge.errors import SinkError
@@ -69,7 +68,10 @@ class AppendToDelta:
                 merges_schema=self.merges_schema,
                 removes=self.replaces,
             )
-        files = self._moved_files(table)
+        if self._moved is None:
+            # A second try of the commit reuses the moved files.
+            self._moved = moved_files(self.location.path, self.transaction, table)
+        files = self._moved
         lacks = () if table is None else new_columns(rows, columns_of(table)).names
         actions = [added(file, numbers, lacks) for file, numbers in files]
         if table is None:
@@ -81,7 +83,7 @@ class AppendToDelta:
             "append",
             table.schema(),
             list(self.partition_by),
-            commit_properties=recording(self.transaction),
+            commit_properties=recording(self.transaction, removes=self.replaces),
         )
 
     def _create(self, rows: StructType, actions: list[AddAction]) -> None:
@@ -96,32 +98,23 @@ class AppendToDelta:
             commit_properties=recording(self.transaction),
         )
 
-    def _moved_files(self, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
-        """Move the files, and return them with their statistics. A second try of the commit reuses the moved files."""
-        if self._moved is None:
-            staged = TransactionFiles(self.transaction, self.location.path)
-            files = staged.listed()
-            files_with_numbers = [(file, numbers_in(staged.place(file))) for file in files]
-            if table is not None:
-                _check_nulls(columns_of(table), files_with_numbers, self.location.path)
-            staged.move(files)
-            self._moved = files_with_numbers
-        return self._moved
-
     def _replaced(self, table: DeltaTable, files: Sequence[tuple[StagedFile, FileNumbers]]) -> Iterator[RemoveAction]:
-        from deltalake.transaction import RemoveAction
-
         touched = {_values(file.partition, self.partition_by) for file, _ in files}
-        for entry in pa.table(table.get_add_actions()).select(["path", "size_bytes", "partition"]).to_pylist():
-            partition = {name: text_of(value) for name, value in entry["partition"].items()}
-            if _values(partition, self.partition_by) in touched:
-                yield RemoveAction(
-                    path=plain(entry["path"]),
-                    data_change=True,
-                    deletion_timestamp=now_ms(),
-                    size=entry["size_bytes"],
-                    partition_values=partition,
-                )
+        for file in files_at(table, None):
+            if _values(file.partition, self.partition_by) in touched:
+                yield removal(file)
+
+
+def moved_files(path: str, transaction: Transaction, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
+    """Move the staged files of a transaction into the folder of a table, and return them with their statistics."""
+    staged = TransactionFiles(transaction, path)
+    files = staged.listed()
+    files_with_numbers = [(file, numbers_in(staged.place(file))) for file in files]
+    if table is not None:
+        _check_nulls(columns_of(table), files_with_numbers, path)
+    files_with_rows = [(file, numbers) for file, numbers in files_with_numbers if numbers.rows]
+    staged.move([file for file, _ in files_with_rows])
+    return files_with_rows
 
 
 def _values(partition: Mapping[str, str | None], columns: Sequence[str]) -> tuple[str | None, ...]:
@@ -206,11 +199,6 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
     )
 
 
-def now_ms() -> int:
-    """From the time of a commit's entries, vacuum computes how long to keep removed files."""
-    return time.time_ns() // 1_000_000
-
-
 def _nulls(chunk: Any) -> int | None:
     return None if chunk.statistics is None else chunk.statistics.null_count
 
@@ -265,7 +253,8 @@ def _json(value: object) -> str:
             return json.dumps(value)
 
 
-_CHANGES = "_changes"
+CHANGES = "_changes"
+"""A folder below the staged rows of a transaction. It is deleted with them, and not read as rows."""
 _KIND, _ARRIVAL = "__kind", "__arrival"
 _ROWS_AT_ONCE = 64 * 1024
 
@@ -296,7 +285,7 @@ class UpsertIntoDelta:
             nonlocal changes
             table = fitted(
                 self.location,
-                table or self._created(),
+                table or created(self.location, self.rows, self.partition_by),
                 self.rows,
                 partition_by=self.partition_by,
                 merges_schema=self.merges_schema,
@@ -315,25 +304,14 @@ class UpsertIntoDelta:
 
         commit_once(self.location, self.transaction, commit)
 
-    def _created(self) -> DeltaTable:
-        from deltalake import DeltaTable
-
-        return DeltaTable.create(
-            self.location.uri,
-            delta_schema(self.rows),
-            partition_by=list(self.partition_by),
-            storage_options=self.location.storage_options,
-        )
-
     def _written(self) -> list[str]:
         filesystem = self.transaction.filesystem
-        # A subfolder of the staged rows, so it is deleted with them.
-        folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
+        folder = f"{self.transaction.folders()[0]}/{CHANGES}"
         filesystem.delete(folder)
         return [status.path for status in write_files(filesystem, self._last(), folder) if status.size_bytes]
 
     def _last(self) -> DataFrame:
-        kind = F.lit(INSERT) if self.kind is None else self._checked_kind(F.col(quoted(self.kind)))
+        kind = F.lit(INSERT) if self.kind is None else checked_kind(self.kind)
         rows = self.transaction.rows_with_arrival(_ARRIVAL).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
         for name in (*self.keys, *self.sequence):
             rows = rows.withColumn(name, normalised_column(_never_null(name), rows.schema[name].dataType))
@@ -342,15 +320,6 @@ class UpsertIntoDelta:
         whole = F.struct(*(quoted(name) for name in names))
         last = rows.groupBy(*(quoted(name) for name in self.keys)).agg(F.max_by(whole, order).alias("last"))
         return last.select("last.*")
-
-    def _checked_kind(self, kind: Column) -> Column:
-        is_valid = kind.isin(INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE)
-        message = F.concat(
-            F.lit(f"the column {self.kind!r} has "),
-            F.coalesce(kind, F.lit("null")),
-            F.lit(f", which is not a row kind; use {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} or {DELETE}"),
-        )
-        return F.when(is_valid, kind).otherwise(F.raise_error(message))
 
     def _merge(self, table: DeltaTable, changes: Sequence[str]) -> None:
         newer = newer_than_stored(self.sequence)
@@ -370,6 +339,29 @@ class UpsertIntoDelta:
             .when_not_matched_insert(values, predicate=stays)
             .execute()
         )
+
+
+def created(location: TableLocation, rows: StructType, partition_by: Sequence[str]) -> DeltaTable:
+    from deltalake import DeltaTable
+
+    return DeltaTable.create(
+        location.uri,
+        delta_schema(rows),
+        partition_by=list(partition_by),
+        storage_options=location.storage_options,
+    )
+
+
+def checked_kind(name: str) -> Column:
+    """Return the column with the kinds of rows; other values raise an error."""
+    kind = F.col(quoted(name))
+    is_valid = kind.isin(INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE)
+    message = F.concat(
+        F.lit(f"the column {name!r} has "),
+        F.coalesce(kind, F.lit("null")),
+        F.lit(f", which is not a row kind; use {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} or {DELETE}"),
+    )
+    return F.when(is_valid, kind).otherwise(F.raise_error(message))
 
 
 def newer_than_stored(sequence: Sequence[str]) -> str:
@@ -448,10 +440,14 @@ def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
     return recorded is not None and recorded >= transaction.checkpoint_id
 
 
-def recording(transaction: Transaction) -> CommitProperties:
+def recording(transaction: Transaction, *, removes: bool = False) -> CommitProperties:
+    """Return properties that record the checkpoint. A commit that `removes` files is not rebased on other commits:
+    delta-rs does not detect that a compaction has already removed one of them, whose rows would be there twice.
+    """
     from deltalake import CommitProperties, Transaction
 
-    return CommitProperties(app_transactions=[Transaction(transaction.writer, transaction.checkpoint_id)])
+    recorded = [Transaction(transaction.writer, transaction.checkpoint_id)]
+    return CommitProperties(app_transactions=recorded, max_commit_retries=0 if removes else None)
 
 
 def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:

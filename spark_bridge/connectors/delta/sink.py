@@ -5,7 +5,7 @@ as the transaction of an application named after the writer. A restore checks th
 
 Appended rows are staged as the files that the table will have, in `_flykka-staging` below it, and moved when their
 checkpoint is complete. So they are written only once. Changes are staged in the same folder and merged, which rewrites
-the files that contain rows with their keys.
+the files that contain rows with their keys, or removed rows.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from flykka.spark_bridge.connectors.delta.columns import (
 from flykka.spark_bridge.connectors.delta.publishing import AppendToDelta, UpsertIntoDelta
 from flykka.spark_bridge.connectors.delta.staged_files import STAGING
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options
+from flykka.spark_bridge.connectors.delta.whole_rows import ChangeWholeRows
 from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.connectors.written_columns import check_written
@@ -53,8 +54,8 @@ _WHAT = "a DeltaSink"
 class DeltaSink(TransactionalSink):
     """A Delta table to write to, whose readers see only rows of completed checkpoints.
 
-    Created by `append`, `overwrite_partitions` or `upsert`; the other methods return changed copies. A missing table is
-    created with the first checkpoint that has rows. Others may write to the table at the same time.
+    Created by `append`, `overwrite_partitions`, `upsert` or `apply_changes`; the other methods return changed copies. A
+    missing table is created with the first checkpoint that has rows. Others may write to the table at the same time.
     """
 
     needs_order: ClassVar[bool] = False
@@ -110,6 +111,16 @@ class DeltaSink(TransactionalSink):
         if isinstance(keys, str) or not keys:
             raise ValueError(f"upsert needs a list of key columns, such as keys=['id'], not {keys!r}")
         return DeltaUpsertSink(path=_checked(path), keys=tuple(keys), sequence=by, kind=row_kind)
+
+    @staticmethod
+    def apply_changes(path: str | PathLike[str], *, row_kind: str = ROW_KIND) -> DeltaChangesSink:
+        """Add a row, or remove a row that is equal in all columns, for each change.
+
+        `row_kind` names the column with the kind of a row: `-D` and `-U` remove one row with these values, `+I` and
+        `+U` add one. It is not written. The job fails if there is no such row: only the job may change the rows of the
+        table. Raises the same errors as `append`.
+        """
+        return DeltaChangesSink(path=_checked(path), keys=(), kind=row_kind)
 
     def partition_by(self, *columns: str) -> Self:
         """Partition a new table by these columns. An existing table must be partitioned by the same columns."""
@@ -275,6 +286,32 @@ class DeltaUpsertSink(DeltaSink):
 
     def _kind_in(self, rows: StructType) -> str | None:
         return ROW_KIND if self.kind is None and ROW_KIND in rows.names else self.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaChangesSink(DeltaUpsertSink):
+    """Adds rows, and removes equal rows. Created by `DeltaSink.apply_changes`.
+
+    It runs in one subtask: a row must not be removed before another subtask has added it.
+    """
+
+    needs_order: ClassVar[bool] = False
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        DeltaUpsertSink.check_rows(self, prototype)
+        rows = prototype.sparkSession.createDataFrame([], self._stored(prototype.schema))
+        check_written(rows, FileLayout(partition_by=self.partition_columns))
+
+    def publish(self, transaction: Transaction) -> None:
+        assert self.kind is not None, "there is no column of kinds"
+        ChangeWholeRows(
+            location=self._location(transaction.filesystem),
+            transaction=transaction,
+            rows=self._stored(schema_of(transaction)),
+            kind=self.kind,
+            partition_by=self.partition_columns,
+            merges_schema=self.merges_schema,
+        ).publish()
 
 
 def _checked(path: str | PathLike[str]) -> str:

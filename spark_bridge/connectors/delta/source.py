@@ -411,9 +411,7 @@ def read_files(
     the partition columns from the names. The protocol allows other folders, and then each partition is read in its own
     scan. With `keeps_order` the rows are in the order of the files, so only consecutive files are read together.
     """
-    located = (
-        (_partition(file, schema), file.path if _is_whole(file.path) else f"{table}/{file.path}") for file in files
-    )
+    located = ((_partition(file, schema), place_of(table, file)) for file in files)
     if keeps_order:
         runs = ((partition, [path for _, path in run]) for partition, run in groupby(located, itemgetter(0)))
         return together(
@@ -441,6 +439,10 @@ def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
     has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
     is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
     return None if is_in_folders else tuple(sorted(file.partition.items()))
+
+
+def place_of(table: str, file: AddedFile) -> str:
+    return file.path if _is_whole(file.path) else f"{table}/{file.path}"
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, TypeVar
 
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
@@ -51,16 +52,23 @@ def _delta_sink(declared: Declared) -> TableSink:
     if sequence and not declared.primary_key:
         raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
 
-    def made(sequence_by: tuple[str, ...]) -> DeltaSink:
-        sink = (
-            DeltaSink.upsert(path, keys=declared.primary_key, sequence_by=sequence_by)
-            if declared.primary_key
-            else DeltaSink.append(path)
-        ).storage_options(**options.with_prefix("storage."))
+    def configured(sink: DeltaSink) -> DeltaSink:
+        sink = sink.storage_options(**options.with_prefix("storage."))
         sink = sink.partition_by(*declared.partition_by) if declared.partition_by else sink
         return sink.merge_schema() if options.flag("merge_schema") else sink
 
-    return TableSink(sink=made(sequence), keys=declared.primary_key, sequence_by=sequence, unsequenced=made(()))
+    if not declared.primary_key:
+        return TableSink(
+            sink=configured(DeltaSink.append(path)),
+            whole_rows=lambda kind: configured(DeltaSink.apply_changes(path, row_kind=kind)),
+        )
+    upsert = partial(DeltaSink.upsert, path, keys=declared.primary_key)
+    return TableSink(
+        sink=configured(upsert(sequence_by=sequence)),
+        keys=declared.primary_key,
+        sequence_by=sequence,
+        unsequenced=configured(upsert()),
+    )
 
 
 def _iceberg_sink(declared: Declared) -> TableSink:

@@ -54,6 +54,17 @@ def test_stages_get_their_start_time_if_operators_use_processing_time() -> None:
     assert untimed == [ProcessBatch(stage=0, gate=0, batch=batch("a"), watermark_ms=WATERMARK_MIN)]
 
 
+def test_operators_over_changing_rows_get_the_start_time_of_a_stage() -> None:
+    task = Harness(descriptor(OperatorKind.INCREMENTAL, channels=1))
+    task.feed(StartTask(), ChainOpened())
+
+    (process,) = to_bridge(task.arrive(0, batch("a")))
+
+    assert process == ProcessBatch(
+        stage=0, gate=0, batch=batch("a"), watermark_ms=WATERMARK_MIN, processing_time_ms=1000
+    )
+
+
 def test_the_first_timer_reported_by_the_bridge_fires_when_due() -> None:
     task = opened()
     task.arrive(0, batch("a"))

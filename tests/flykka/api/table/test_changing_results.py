@@ -323,6 +323,8 @@ OF_ALL_CHANGES = {
     " ON c.city = p.city",
     "most": "SELECT max(n) AS n FROM (SELECT city, count(*) AS n FROM person GROUP BY city)",
     "first": "SELECT bidder, city FROM person ORDER BY city, bidder LIMIT 2",
+    "first numbers": "SELECT count(*) AS n FROM person GROUP BY city ORDER BY n DESC LIMIT 1",
+    "first of a rollup": "SELECT count(*) AS n, city FROM person GROUP BY ROLLUP (city) ORDER BY n DESC, city LIMIT 2",
     "offers": "SELECT city, count(*) AS n FROM bid b JOIN person p ON b.bidder = p.bidder GROUP BY city",
 }
 

@@ -100,6 +100,24 @@ def test_a_statement_set_writes_upserts_and_rows_in_one_job(
     assert "shown: console, batch 1: 2 rows" in capsys.readouterr().out
 
 
+def test_tables_without_a_key_keep_current_rows_or_append_rows(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    for table in ("numbers", "prices"):
+        env.execute_sql(f"CREATE TABLE {table} (v DOUBLE) USING delta OPTIONS (path '{tmp_path}/{table}')")
+    env.set_parallelism(2)
+
+    execute_statement(env, "INSERT INTO numbers SELECT n FROM (SELECT count(*) AS n FROM bid GROUP BY auction)")
+    for _ in range(2):
+        execute_statement(env, "INSERT INTO prices SELECT price FROM bid")
+
+    def values(table: str) -> list[float]:
+        return sorted(DeltaTable(str(tmp_path / table)).to_pyarrow_table()["v"].to_pylist())
+
+    assert values("numbers") == sorted(row["count"] for row in bids.groupBy("auction").count().collect())
+    assert values("prices") == sorted([row.price for row in bids.collect()] * 2)
+
+
 def test_a_refused_statement_is_not_part_of_the_next_job(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:

@@ -92,6 +92,31 @@ def test_explain_shows_the_operator_of_a_rule_and_its_state(tables: Queries, que
     assert "never expires" in lines[-1]
 
 
+@pytest.mark.parametrize(
+    ("query", "changelog"),
+    [("SELECT price FROM bid", "append-only"), ("SELECT price FROM auction", "changes of whole rows")],
+)
+def test_a_table_without_a_key_takes_rows_of_any_query(tables: Queries, query: str, changelog: str) -> None:
+    assert f"into appended  {changelog}" in explained(tables, f"INSERT INTO appended {query}").splitlines()
+
+
+def test_a_column_may_have_the_name_of_a_key_that_is_not_selected(tables: Queries, tmp_path: Path) -> None:
+    for table, key in (("whole", ""), ("keyed", ", PRIMARY KEY (bidder) NOT ENFORCED")):
+        tables.execute_sql(
+            f"CREATE TABLE {table} (bidder BIGINT, auction BIGINT{key}) USING delta OPTIONS (path '{tmp_path}/{table}')"
+        )
+    executor = tables.statement_executor
+    columns = []
+    for table in ("whole", "keyed"):
+        together = tables.create_statement_set().add_insert_sql(
+            f"INSERT INTO {table} SELECT bidder, price AS auction FROM auction"
+        )
+        (insert,) = together._checked()
+        columns.append(executor.statements.insert(*insert).columns)
+
+    assert columns == [["bidder", "auction", "row_kind"]] * 2
+
+
 def test_each_insert_of_a_statement_set_has_its_own_rule(tables: Queries) -> None:
     together = tables.create_statement_set()
     together.add_insert_sql(f"INSERT INTO by_bidder {BY_BIDDER} ON CONFLICT DO NOTHING")
@@ -155,7 +180,6 @@ def test_the_rule_changes_neither_uid_nor_state(tables: Queries) -> None:
         ("INSERT INTO by_n SELECT 1, 2 ON CONFLICT DO UPDATE", 30, "the clause is the last one of a statement"),
         ("SELECT price FROM bid ON CONFLICT DO NOTHING", 23, "ON CONFLICT belongs to an INSERT"),
         ("INSERT INTO kinds SELECT bidder, channel FROM auction", 13, "but kinds has a column of this name: rename it"),
-        ("INSERT INTO appended SELECT price FROM auction", 13, "the rows are changes of whole rows: only the newest"),
     ],
 )
 def test_a_clause_without_effect_is_refused(tables: Queries, insert: str, column: int, why: str) -> None:

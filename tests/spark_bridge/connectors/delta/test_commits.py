@@ -22,7 +22,8 @@ from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.state.savepoint import into_savepoint
 from tests.spark_bridge.connectors.delta.attempts import Attempt, frame, rows_of_table
-from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem
+from tests.spark_bridge.connectors.delta.commits import before_the_first_commit, crash
+from tests.spark_bridge.sink_contexts import CrashingFileSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,19 +32,6 @@ SCHEMA = "id long, name string"
 
 def others_append(table: Path, key: int) -> None:
     write_deltalake(str(table), pa.table({"id": pa.array([key], pa.int64()), "name": ["theirs"]}), mode="append")
-
-
-def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Call `act` once, right before the log is written."""
-    commit = DeltaTable.create_write_transaction
-    acts = [act]
-
-    def acted(self: DeltaTable, *args: Any, **kwargs: Any) -> None:
-        if acts:
-            acts.pop()()
-        commit(self, *args, **kwargs)
-
-    patch.setattr(DeltaTable, "create_write_transaction", acted)
 
 
 def before_the_table_is_made(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -57,10 +45,6 @@ def before_the_table_is_made(patch: pytest.MonkeyPatch, act: Callable[[], object
         create(*args, **kwargs)
 
     patch.setattr(transaction, "create_table_with_add_actions", acted)
-
-
-def crash() -> None:
-    raise CrashError
 
 
 # This test starts another process; the tests below append within this process.
@@ -205,13 +189,14 @@ def test_a_savepoint_is_published_once_by_all_jobs_that_start_from_it(
     assert DeltaTable(str(table)).version() == 0
 
 
+@pytest.mark.parametrize("act", [DeltaTable.delete, lambda table: table.optimize.compact()])
 def test_a_replacement_is_retried_if_other_writers_removed_its_files(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[DeltaTable], object]
 ) -> None:
     attempt = Attempt(spark, DeltaSink.overwrite_partitions(table, "name"))
-    attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
+    attempt.publish(1, frame(spark, SCHEMA, (1, "a")), frame(spark, SCHEMA, (3, "a")))
 
-    before_the_first_commit(monkeypatch, lambda: DeltaTable(str(table)).delete())
+    before_the_first_commit(monkeypatch, lambda: act(DeltaTable(str(table))))
     attempt.publish(2, frame(spark, SCHEMA, (2, "a")))
 
     assert rows_of_table(table) == [(2, "a")]
