@@ -207,8 +207,9 @@ class TaskInputs:
         """True if the waiting batches stay in their channels, so that a stage processes all batches of a checkpoint."""
         if not self._mini_batch_latency_ms or self._is_mini_batch_due or self._elements or self._recovered:
             return False
-        is_full = self.gate.waiting_bytes >= COALESCED_BYTES or self.gate.waiting_batches >= COALESCED_BATCHES
-        return not is_full and self.gate.awaits_barriers
+        # Without a waiting batch no timer runs, and events must not wait for batches.
+        has_room = 0 < self.gate.waiting_batches < COALESCED_BATCHES and self.gate.waiting_bytes < COALESCED_BYTES
+        return has_room and self.gate.awaits_barriers
 
     @property
     def failure(self) -> ChannelFailed | None:

@@ -78,6 +78,7 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
     not_simulated = {
         OperatorKind.GROUP_AGGREGATE,
+        OperatorKind.INCREMENTAL,
         OperatorKind.PROCESS,
         OperatorKind.TIMESTAMPS_AND_WATERMARKS,
     }

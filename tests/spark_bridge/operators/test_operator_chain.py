@@ -19,7 +19,7 @@ from flykka.messages.attempt.commands import (
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import BatchRef
-from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from tests.actors.machines.attempt.attempt_machine import ATTEMPT, batch, descriptor
@@ -80,8 +80,8 @@ class Chain(OperatorChain[Names]):
         self.calls.append(f"emit {' '.join(output.rows or ())}")
         return BatchResult(rows=len(output.rows or ()))
 
-    def claim(self, batch_ids: Sequence[BatchId]) -> Names:
-        return tuple(batch_ids)
+    def claim(self, batches: Sequence[BatchRef]) -> Names:
+        return tuple(each.batch_id for each in batches)
 
     def release_batches(self, command: ReleaseBatches) -> None:
         assert command.holder == ATTEMPT

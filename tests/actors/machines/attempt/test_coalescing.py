@@ -17,6 +17,7 @@ from flykka.messages.tasks.exchange import (
     WATERMARK_MIN,
     BatchRef,
     EndOfData,
+    EndOfPartition,
     MiniBatchDue,
     PartitionRequest,
     Watermark,
@@ -359,3 +360,12 @@ def test_recovered_batches_wait_for_no_mini_batch() -> None:
     opened = task.feed(ChainOpened(recovered=(batch("r"),)))
 
     assert runs(opened) == ["r"]
+
+
+def test_events_are_read_at_once_if_no_batch_waits() -> None:
+    task = collecting()
+
+    ended = task.arrive(0, EndOfData(), EndOfPartition())
+
+    assert not task.machine._inputs.gate.has_data
+    assert ended == []

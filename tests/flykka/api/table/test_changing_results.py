@@ -317,7 +317,6 @@ def test_any_aggregate_of_event_time_sessions_equals_spark(
 
 
 OF_ALL_CHANGES = {
-    "rows": "SELECT * FROM person WHERE city <> 'Oslo'",
     "cities": "SELECT city, count(*) AS n FROM person GROUP BY city HAVING count(*) > 1",
     "inhabitants": "SELECT p.bidder, n FROM person p JOIN (SELECT city, count(*) AS n FROM person GROUP BY city) c"
     " ON c.city = p.city",
