@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +181,29 @@ def _has_subquery(expression: Expression) -> bool:
     return any(each.kind in _SUBQUERIES for each in expression.walk())
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    """Return True if expressions are equal and read the same views: Spark ignores names, and views may share a plan."""
+    return bool(one.semanticEquals(other)) and list(_reads(Expression(one))) == list(_reads(Expression(other)))
+
+
+def _reads(expression: Expression) -> Iterator[str | int]:
+    """Yield a hash of each subquery, followed by the names of the views that it reads, in the order of the text."""
+    for each in expression.walk():
+        if each.kind in _SUBQUERIES:
+            plan = PlanNode(each.java.plan())
+            yield int(plan.java.semanticHash())
+            yield from _views(plan)
+
+
+def _views(plan: PlanNode) -> Iterator[str | int]:
+    if plan.view_name is not None:
+        yield plan.view_name
+    for child in plan.children:
+        yield from _views(child)
+    for each in plan.expressions:
+        yield from _reads(each)
+
+
 def _kind(java: Any) -> str:
     return str(java.getClass().getSimpleName())
 
@@ -216,21 +239,22 @@ class _ScalarSubqueries:
     def _with_values_above(self, aggregate: PlanNode) -> PlanNode | None:
         """If an output itself reads a subquery, return a Project that computes all outputs from keys and aggregates."""
         keys = list(elements(aggregate.java.groupingExpressions()))
-        computed: dict[str, Any] = {}
+        computed: list[tuple[Any, Any]] = []
 
         def replace(java: Any) -> Any | None:
-            if _kind(java) != "AggregateExpression" and not any(java.semanticEquals(key) for key in keys):
+            if _kind(java) != "AggregateExpression" and not any(_is_same(java, key) for key in keys):
                 return None
             is_column = _kind(java) == "AttributeReference"
-            name = str(java.canonicalized().toString())
-            if name not in computed:
-                computed[name] = java if is_column else _alias(self._context, java, str(java.sql()))
-            return java if is_column else computed[name].toAttribute()
+            column = next((column for known, column in computed if _is_same(java, known)), None)
+            if column is None:
+                column = java if is_column else _alias(self._context, java, str(java.sql()))
+                computed.append((java, column))
+            return java if is_column else column.toAttribute()
 
         outputs = [self._builder.rebuilt(each.java, replace) for each in aggregate.part("aggregateExpressions")]
         if not any(map(_has_subquery, map(Expression, outputs))):
             return None
-        below = self._aggregate(aggregate, keys, list(computed.values()), aggregate.java.child())
+        below = self._aggregate(aggregate, keys, [column for _, column in computed], aggregate.java.child())
         project = jvm_class(self._context, f"{_LOGICAL}.Project")
         return PlanNode(project(self._builder.sequence(outputs), below), aggregate.position)
 
@@ -242,20 +266,20 @@ class _ScalarSubqueries:
     def _with_values(self, node: PlanNode, child: Any) -> Any:
         """Return the node over the rows of its child, joined with the subquery values that it reads."""
         output = list(elements(child.output()))
-        values: dict[str, Any] = {}
+        values: list[tuple[Any, Any]] = []
 
         def replace(java: Any) -> Any | None:
             nonlocal child
             if _kind(java) not in ("ScalarSubquery", "Exists") or not self._reads_stream(PlanNode(java.plan())):
                 return None
             is_exists = _kind(java) == "Exists"
-            key = str(java.canonicalized().toString())
-            if key not in values:
+            value = next((value for known, value in values if _is_same(java, known)), None)
+            if value is None:
                 plan = self.joined(PlanNode(java.plan())).java
                 row = self._one_if_any(plan) if is_exists else self._one_row(plan)
                 child = self._left_join(child, row)
-                values[key] = row.output().head()
-            value = values[key]
+                value = row.output().head()
+                values.append((java, value))
             return jvm_class(self._context, f"{_CATALYST}.expressions.IsNotNull")(value) if is_exists else value
 
         expressions = [self._builder.rebuilt(each.java, replace) for each in node.expressions]

@@ -161,6 +161,8 @@ ORDINARY = {
     "one value": "SELECT id, (SELECT city FROM person p WHERE p.bidder = b.bidder) AS c FROM {b} b",
     "any at all": "SELECT id FROM {b} WHERE EXISTS (SELECT 1 FROM person WHERE city = 'Rome')"
     " AND NOT EXISTS (SELECT 1 FROM person WHERE city = 'Nowhere')",
+    "two values": "SELECT id, (SELECT min(price) FROM {b}) AS lo, (SELECT max(price) FROM {b}) AS hi FROM {b}"
+    " WHERE price < (SELECT max(price) FROM {b}) AND price > (SELECT min(price) FROM {b})",
     "value of an aggregate": "SELECT auction AS a, sum(price) - (SELECT min(price) FROM {b}) AS s,"
     " sum(price - (SELECT max(price) FROM {b})) AS t FROM {b} GROUP BY auction",
     "value of a key": "SELECT price > (SELECT avg(price) FROM {b}) AS dear, count(*) AS n FROM {b}"
@@ -277,7 +279,7 @@ def check_remaining_rows(
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        ("bid", ("not in", "except all", "rank", "table", "session", "on in", "on anti")),
+        ("bid", ("not in", "except all", "rank", "table", "session", "on in", "on anti", "any at all", "two values")),
         ("offer", ("in or", "any function", "limit", "session")),
         *(
             pytest.param(view, tuple(ORDINARY)[place : place + 10], marks=pytest.mark.long)
