@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -46,11 +47,27 @@ class Suite:
         return dict(_queries(self.name))
 
     def tables_read(self, query: str) -> list[str]:
-        words = set(re.findall(r"\w+", query.lower()))
-        return [name for name in self.keys if name in words]
+        """Return the tables that a query reads; columns and aliases may have the names of other tables."""
+        with self._connection() as connection:
+            ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+        tree = json.loads(text)
+        if tree["error"]:
+            raise ValueError(f"DuckDB cannot parse a query of {self.name}: {tree['error_message']}")
+        names = set(_tables(tree))
+        return [name for name in self.keys if name in names]
 
     def _connection(self) -> duckdb.DuckDBPyConnection:
         return _connection(self.name)
+
+
+def _tables(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        if tree.get("type") == "BASE_TABLE":
+            yield tree["table_name"].lower()
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for each in tree:
+            yield from _tables(each)
 
 
 def _connection(name: SuiteName) -> duckdb.DuckDBPyConnection:

@@ -72,8 +72,13 @@ _OPERATIONS = {
         "key_by(...).window(...).aggregate(...), with F.max_by(...) for the greatest, does it over event time",
     ),
 }
-_KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
-_KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
+ONE_ROW_PER_LEFT = frozenset({"LEFT SEMI", "LEFT ANTI", "LEFT SINGLE", "EXISTENCE"})
+"""Joins that emit at most one row for each row of the left side."""
+
+KEEPS_LEFT = ONE_ROW_PER_LEFT | {"INNER", "CROSS", "LEFT OUTER"}
+"""Joins that emit rows of the left side only, alone or with matches: the right side can be a table."""
+
+KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, result: DataFrame) -> tuple[AcrossRows, ...]:
@@ -114,7 +119,7 @@ def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None
         case "Join":
-            return _join(str(plan.joinType().sql()), *inputs)
+            return _join(join_type(plan), *inputs)
         case "Union":
             return None if all(inputs) else _ADDS
         case _ if kind in _OPERATIONS:
@@ -125,7 +130,13 @@ def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
 def _join(kind: str, left: bool, right: bool) -> AcrossRows | None:
     if left and right:
         return _MEETS_ITSELF
-    return None if kind in (_KEEPS_LEFT if left else _KEEPS_RIGHT) else _KEEPS_OTHERS
+    return None if kind in (KEEPS_LEFT if left else KEEPS_RIGHT) else _KEEPS_OTHERS
+
+
+def join_type(join: Any) -> str:
+    kind = join.joinType()
+    # Spark has no SQL text for joins that only determine whether there is a match.
+    return "EXISTENCE" if str(kind.getClass().getSimpleName()) == "ExistenceJoin" else str(kind.sql())
 
 
 def _has_increasing_id(expressions: Any) -> bool:

@@ -123,6 +123,8 @@ class Statement:
     def _error(self, refused: PySparkException) -> SqlTextError:
         # Errors for which the parser has no name list the expected tokens after the message.
         text = _AFTER.split(_CLASS.sub("", refused.getMessage() or str(refused)), maxsplit=1)[0].strip()
+        if plan := (refused.getMessageParameters() or {}).get("treeNode"):
+            text = text.replace(plan.strip(), "").strip(": \n")
         return SqlTextError(without_generated_names(text), self._position(refused), refused.getCondition() or "")
 
     def _position(self, refused: PySparkException) -> Position | None:

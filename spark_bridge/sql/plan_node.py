@@ -11,6 +11,7 @@ from typing import Any
 from py4j.java_gateway import get_field
 from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
+from flykka.spark_bridge.program.across_rows import join_type
 from flykka.spark_bridge.program.expressions import elements
 from flykka.spark_bridge.session.jvm_classes import is_instance
 
@@ -228,10 +229,7 @@ class PlanNode(_Node):
 
     @property
     def join_type(self) -> str:
-        kind = self.java.joinType()
-        # Spark has no SQL text for joins that only determine whether there is a match.
-        is_of_text = str(kind.getClass().getSimpleName()) != "ExistenceJoin"
-        return str(kind.sql()) if is_of_text else "EXISTENCE"
+        return join_type(self.java)
 
     @property
     def condition(self) -> Expression | None:

@@ -58,6 +58,17 @@ def test_steps_of_one_seed_are_the_same() -> None:
     assert first == second
 
 
+def test_names_of_columns_and_aliases_are_not_tables_read() -> None:
+    suite = SUITES[SuiteName.TPCDS]
+
+    read = suite.tables_read(suite.queries["q49"])
+
+    assert "item" in suite.queries["q49"]
+    assert "store" in suite.queries["q49"]
+    sold = [f"{channel}_{rows}" for channel in ("catalog", "store", "web") for rows in ("returns", "sales")]
+    assert read == sorted([*sold, "date_dim"])
+
+
 def test_rows_with_keys_replace_each_other() -> None:
     current = CurrentRows(Changelog(keys=("k",), row_kind="kind"), ["k", "v", "kind"])
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.stream_type import APPEND_ONLY
-from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import (
     IsEventTime,
     IsKey,
@@ -120,18 +119,27 @@ def aggregated(
     The time-to-live applies to the rows of recomputed aggregates.
 
     Raises:
-        RefusedError: the windows are not over the event time, or an aggregate of changing rows cannot retract a
-            value.
+        RefusedError: the windows are not supported on streams.
     """
     cut = cut_rows(node)
     relation = below(node.children[0] if cut is None else cut.source)
-    if cut is not None and not is_of_event_time(cut, relation):
+    if cut is not None and not (is_of_event_time(cut, relation) and _has_results(cut, node)):
         relation = with_weights(relation, cut.source) if relation.is_changing else relation
         for each in reversed(cut.nodes):
             relation = relation.then(each)
         cut = None
     rows = relation.settled(carries_keys=True)
     return _Aggregate(node, rows, cut, stream_of, time_to_live_ms, as_weights=as_weights).relation()
+
+
+def _has_results(cut: CutRows, node: PlanNode) -> bool:
+    """Return True if the windows can compute the aggregates: sessions are merged from partial aggregates."""
+    calls = (each for output in node.part("aggregateExpressions") for each in output.walk())
+    return not isinstance(cut.windows, EventTimeSessionWindows) or all(
+        each.called.kind in _OF_PARTS and not each.java.isDistinct()
+        for each in calls
+        if each.kind == "AggregateExpression"
+    )
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
@@ -238,12 +246,7 @@ class _Aggregate:
             return self._cut.windows
         for key in self._keys:
             role = self._rows.roles.get(key.column_id)
-            if isinstance(role, IsWindow):
-                if role.panes is None:
-                    raise RefusedError(
-                        "session results cannot be aggregated by their session: sessions have no common ends",
-                        key.position,
-                    )
+            if isinstance(role, IsWindow) and role.panes is not None:
                 return role.panes
         return None
 
@@ -257,20 +260,7 @@ class _Aggregate:
             return running
         return with_changelog(running, replace(running.changelog, keys=()))
 
-    def _check_parts_of_sessions(self) -> None:
-        for call, _ in self._calls:
-            if call.called.kind not in _OF_PARTS or call.java.isDistinct():
-                instead = call.called.replacement
-                known = "" if instead is None or instead.kind not in _OF_PARTS else f"; write {instead.sql} instead"
-                raise RefusedError(
-                    f"{call.sql} in sessions cannot run: count, sum, min, max and avg can, and windows of GROUP BY"
-                    f" window(...) have all aggregates{known}",
-                    call.position,
-                )
-
     def _windowed(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> DataStream:
-        if isinstance(windows, EventTimeSessionWindows):
-            self._check_parts_of_sessions()
         calls = self._call_columns or (counted_rows("rows"),)
         if not self._keys:
             return self._rows.stream.window_all(windows).aggregate(*calls)

@@ -20,9 +20,10 @@ from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Ro
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
-from flykka.api.table.top_n import first_rows, is_first_rows, without_number
+from flykka.api.table.top_n import first_rows, has_row_number, is_first_rows, without_number
 from flykka.api.table.weighted import StreamOf, changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
+from flykka.spark_bridge.program.across_rows import KEEPS_LEFT, KEEPS_RIGHT, ONE_ROW_PER_LEFT
 from flykka.spark_bridge.sql.join_order import with_connected_joins
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.plan_segment import frame_of_node
@@ -37,11 +38,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 
-_KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
-"""Joins that emit rows of the left side only, alone or with matches: the right side can be a table."""
-_KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
-
 _ROW_BY_ROW = frozenset({"WithCTE", "SubqueryAlias", "View", "PipeOperator", "Project", "Filter", "Sort"})
+
+_CLAUSES = {"Sort": "an ORDER BY", "Generate": "explode(...) and other generators"}
 
 _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
 """Kinds of nodes from a LIMIT down to its ORDER BY."""
@@ -57,8 +56,7 @@ def joined_with_table(
     relation, place = (left, 0) if right is None else (right, 1)
     assert relation is not None, "neither side reads a stream"
     if relation.is_changing:
-        is_unique = node.join_type in ("LEFT SEMI", "LEFT ANTI")
-        relation = with_weights(relation, node.children[place], is_unique=is_unique)
+        relation = with_weights(relation, node.children[place], is_unique=node.join_type in ONE_ROW_PER_LEFT)
     return relation.then(node, place, tables)
 
 
@@ -212,6 +210,12 @@ class Planner:
         raise refused_node(node)
 
     def _window(self, node: PlanNode) -> Relation:
+        if not node.part("orderSpec") and has_row_number(node):
+            raise RefusedError(  # Spark's analyzer accepts no ROW_NUMBER() without an order: this is not in the text.
+                "a correlated subquery with a LIMIT needs an ORDER BY that decides which rows it returns;"
+                " EXISTS (...) needs no LIMIT",
+                node.position,
+            )
         below = self._below(node.children[0])
         if not below.is_changing and is_first_rows(node, below, self._bounds):
             return first_rows(node, below, self._bounds)
@@ -235,8 +239,8 @@ class Planner:
         for subquery in node.subqueries:
             if self._reads_stream(subquery):
                 raise RefusedError(
-                    "a subquery in an expression reads a stream, so each new row would change its value: let it read"
-                    " a fixed table",
+                    f"a subquery in {_CLAUSES.get(node.kind, 'this clause')} cannot read a stream: compute its value in"
+                    " the SELECT of a subquery in FROM, and use that column here",
                     subquery.position or node.position,
                 )
 
@@ -281,15 +285,10 @@ class Planner:
             if clause is not None:
                 raise refused_clause(clause)
             left, right = (self._relation(child) for child in node.children)
-            if node.join_type in (_KEEPS_LEFT if right is None else _KEEPS_RIGHT):
+            if node.join_type in (KEEPS_LEFT if right is None else KEEPS_RIGHT):
                 return joined_with_table(node, left, right, self._tables(node))
             left, right = left or self._table(node.children[0]), right or self._table(node.children[1])
             return streams_joined(node, node.join_type, left, right, self._join_settings)
-        if node.subqueries:
-            raise RefusedError(
-                "the ON of a join of two streams has a subquery: write it into a WHERE of a subquery of its stream",
-                node.position,
-            )
         time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
         pushed = PushedFilters(self._session, node, above, keeps_right=time is not None)
         # The join applies the pushed filters, so only the filter above it still reads columns here.

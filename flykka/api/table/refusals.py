@@ -18,6 +18,15 @@ REFUSED_NODES = {
         "TABLESAMPLE",
         "it draws other rows each time they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
+    "ScriptTransformation": (
+        "SELECT TRANSFORM",
+        "it would start its program again for each batch: call a Python function with map_in_pandas(...) of the stream",
+    ),
+    "UnionLoop": (
+        "WITH RECURSIVE",
+        "a new row may need any number of steps: let the common table expression read a table, or write one join per"
+        " step",
+    ),
 }
 """For each unsupported kind of node: its SQL clause, and the reason with an alternative."""
 

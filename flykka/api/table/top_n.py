@@ -44,6 +44,10 @@ def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
     return function == "RowNumber" and number.id in bounds and (window is None or window.panes is not None)
 
 
+def has_row_number(node: PlanNode) -> bool:
+    return _numbered(node)[1] == "RowNumber"
+
+
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
     number, _ = _numbered(node)
     limit = bounds[number.id]

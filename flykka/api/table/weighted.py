@@ -43,7 +43,7 @@ def weighted(rows: Rows) -> Rows:
     """Return the rows with a weight column; upserts are first normalized, as by Flink's ChangelogNormalize."""
     stream = rows.stream
     if stream.changelog.weight is not None:
-        return rows
+        return rows if set(stream.changelog.keys or ()) <= set(rows.called) else with_unique(rows, None)
     if stream.changelog.keys is not None:
         stream = normalized(stream)
     chosen = with_weight_column(stream, rows.called, stream.changelog.row_kind)
@@ -221,7 +221,7 @@ class _WeightedJoin:
 
     def _recomputed(self) -> Relation:
         output = [each for each in self._node.output if each in self._output]
-        if self._node.join_type not in _KINDS:
+        if self._node.join_type == "EXISTENCE":
             output.append(self._node.output[-1])  # True if there is a match, for an EXISTS or IN inside an OR.
         called = distinct((each.name for each in output), taken=[WEIGHT])
         left, right = (

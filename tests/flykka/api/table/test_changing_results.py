@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka import ConsoleSink, DataStream, FileSink, StreamExecutionEnvironment
+from flykka import ConsoleSink, DataStream, FileSink, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.errors import JobExecutionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -143,6 +143,36 @@ ORDINARY = {
     "united table": "SELECT bidder FROM {b} UNION ALL SELECT n FROM VALUES (1L), (7L) AS i (n)",
     "table not in": "SELECT n FROM VALUES (1L), (7L) AS i (n) WHERE n NOT IN (SELECT bidder FROM {b})",
     "window": "SELECT window(at, '20 seconds').start AS s, count(*) AS n FROM {b} GROUP BY window(at, '20 seconds')",
+    "on in": "SELECT b.id, o.price FROM {b} b JOIN offer o ON b.id = o.id AND b.bidder IN (SELECT bidder FROM person)"
+    " AND NOT EXISTS (SELECT 1 FROM person p WHERE p.bidder = o.auction)",
+    "on not in": "SELECT b.id, o.id AS i FROM {b} b LEFT JOIN offer o ON b.id = o.id AND o.price > 20"
+    " AND b.bidder NOT IN (SELECT bidder FROM person)",
+    "on outer": "SELECT b.id, o.id AS i FROM {b} b FULL JOIN offer o ON b.id = o.id + 1"
+    " AND b.price + o.price > (SELECT avg(price) FROM bid)"
+    " AND (b.price > 30 OR o.bidder IN (SELECT bidder FROM person))",
+    "on one side": "SELECT b.id, o.id AS i FROM {b} b RIGHT JOIN offer o ON b.id = o.id"
+    " AND b.price > (SELECT avg(price) FROM bid)",
+    "on semi": "SELECT id FROM {b} b LEFT SEMI JOIN offer o ON b.id = o.id AND o.bidder IN (SELECT bidder FROM person)"
+    " AND b.auction > (SELECT min(bidder) FROM person)",
+    "on anti": "SELECT id FROM {b} b LEFT ANTI JOIN offer o ON b.id = o.id AND o.price IN (SELECT id FROM bid)"
+    " AND b.bidder IN (SELECT bidder FROM person)",
+    "on table": "SELECT b.id, o.id AS i FROM {b} b LEFT JOIN offer o ON b.id = o.id AND b.price > 9"
+    " AND b.bidder IN (SELECT n FROM VALUES (1L), (2L) AS t (n)) AND o.price > (SELECT 20)",
+    "one value": "SELECT id, (SELECT city FROM person p WHERE p.bidder = b.bidder) AS c FROM {b} b",
+    "any at all": "SELECT id FROM {b} WHERE EXISTS (SELECT 1 FROM person WHERE city = 'Rome')"
+    " AND NOT EXISTS (SELECT 1 FROM person WHERE city = 'Nowhere')",
+    "two values": "SELECT id, (SELECT min(price) FROM {b}) AS lo, (SELECT max(price) FROM {b}) AS hi FROM {b}"
+    " WHERE price < (SELECT max(price) FROM {b}) AND price > (SELECT min(price) FROM {b})",
+    "value of an aggregate": "SELECT auction AS a, sum(price) - (SELECT min(price) FROM {b}) AS s,"
+    " sum(price - (SELECT max(price) FROM {b})) AS t FROM {b} GROUP BY auction",
+    "value of a key": "SELECT price > (SELECT avg(price) FROM {b}) AS dear, count(*) AS n FROM {b}"
+    " GROUP BY price > (SELECT avg(price) FROM {b})",
+    "lateral limit": "SELECT city, p FROM person p, LATERAL (SELECT price AS p FROM {b} b WHERE b.bidder = p.bidder"
+    " ORDER BY price DESC, id LIMIT 2)",
+    "limit of windows": "SELECT auction, e, n FROM (SELECT auction, window.end AS e, sum(price) AS n FROM {b}"
+    " GROUP BY auction, window(at, '20 seconds')) ORDER BY n DESC, auction, e LIMIT 5",
+    "session of sessions": "SELECT s.start AS s, sum(n) AS m FROM (SELECT bidder, session_window AS s, count(*) AS n"
+    " FROM {b} GROUP BY session_window(at, '3 seconds'), bidder) GROUP BY s",
     "session": "SELECT bidder, session_window(at, '3 seconds').start AS s, count(*) AS n FROM {b}"
     " GROUP BY session_window(at, '3 seconds'), bidder",
 }
@@ -249,7 +279,7 @@ def check_remaining_rows(
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        ("bid", ("not in", "except all", "rank", "table", "session")),
+        ("bid", ("not in", "except all", "rank", "table", "session", "on in", "on anti", "any at all", "two values")),
         ("offer", ("in or", "any function", "limit", "session")),
         *(
             pytest.param(view, tuple(ORDINARY)[place : place + 10], marks=pytest.mark.long)
@@ -270,6 +300,22 @@ def test_ordinary_queries_are_kept_up_to_date(
     queries = {name: ORDINARY[name].format(b=view) for name in names}
 
     check_remaining_rows(spark, env.set_parallelism(2), bids, tmp_path, queries)
+
+
+def test_any_aggregate_of_event_time_sessions_equals_spark(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    times = WatermarkStrategy.for_bounded_out_of_orderness("1m").with_timestamp_column("at")
+    env.create_temporary_view("bid", env.from_dataframe(bids).assign_timestamps_and_watermarks(times))
+    sessions = "session_window(at, '3 seconds')"
+    queries = {
+        "aggregates": f"SELECT bidder, {sessions}.start AS s, percentile(price, 0.5) AS p, count(DISTINCT auction) AS n"
+        f" FROM bid GROUP BY bidder, {sessions}",
+        "sessions": f"SELECT s.end AS e, sum(n) AS m FROM (SELECT bidder, {sessions} AS s, count(*) AS n FROM bid"
+        f" GROUP BY bidder, {sessions}) GROUP BY s",
+    }
+
+    check_remaining_rows(spark, env, bids, tmp_path, queries)
 
 
 OF_ALL_CHANGES = {

@@ -31,10 +31,10 @@ BAD = {
         27,
         "no difference of the two event times is within the bounds",
     ),
-    "SELECT b.price FROM bid b JOIN timeless t ON b.price = t.price AND b.bidder = (SELECT max(id) FROM range(3))": (
+    "SELECT b.price FROM bid b LEFT JOIN timeless t ON b.price = t.price AND b.bidder + t.price IN (SELECT 3)": (
         1,
-        27,
-        "write it into a WHERE",
+        92,
+        "a subquery in the ON of a LEFT OUTER JOIN compares columns of both sides",
     ),
     "SELECT auction FROM (SELECT auction, nope FROM (SELECT auction FROM bid))": (1, 38, "`nope` cannot be resolved"),
     "INSERT INTO item SELECT auction FROM bid": (1, 1, "this is a command, but sql(...) takes a query"),

@@ -142,6 +142,10 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "SELECT price, (SELECT max(price) FROM bid) AS highest FROM bid",
             "SELECT price FROM bid a WHERE price > (SELECT avg(price) FROM bid b WHERE b.auction = a.auction)",
             "SELECT price, e FROM bid a, LATERAL (SELECT max(price) AS e FROM bid b WHERE b.auction = a.auction)",
+            f"{JOINED.format('bid', '', 'bid')} AND a.price + b.price IN (SELECT bidder FROM bid)",
+            f"{JOINED.format('bid', 'LEFT', 'bid')} AND a.price + b.price > (SELECT avg(price) FROM bid)",
+            "SELECT auction FROM bid WHERE EXISTS (SELECT 1 FROM auction)",
+            "SELECT sum(price) - (SELECT max(price) FROM bid) AS s FROM bid GROUP BY auction",
         ),
     ),
     "`JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency`, also `LEFT`": (
@@ -211,10 +215,20 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "SELECT auction, max_by(price, at) AS p FROM bid GROUP BY window(at, '1 hour', '5 minutes'), auction",
         ),
     ),
-    "`GROUP BY session_window(at, '5 minutes')`": (
+    "`GROUP BY session_window(at, '5 minutes')` with `count`, `sum`, `min`, `max`, `avg`": (
         "aggregate(",
         APPENDED,
         ("SELECT count(*) AS n FROM bid GROUP BY session_window(at, '5 minutes')",),
+    ),
+    "the same with other aggregates or `DISTINCT`, groups of its results by session": (
+        "aggregate(",
+        CHANGES,
+        (
+            "SELECT percentile(price, 0.5) AS n FROM bid GROUP BY session_window(at, '5 minutes')",
+            "SELECT auction, count(DISTINCT price) AS n FROM bid GROUP BY session_window(at, '5 minutes'), auction",
+            "SELECT s, max(n) AS m FROM (SELECT session_window AS s, auction, count(*) AS n FROM bid"
+            " GROUP BY session_window(at, '5 minutes'), auction) GROUP BY s",
+        ),
     ),
     "`GROUP BY window` of a query that groups by it": (
         "aggregate(",
@@ -223,7 +237,7 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "windows over another column, or of rows that change": (
         "aggregate(",
-        f"(upserts|{DELETES}) by window|changes of whole rows",
+        f"(upserts|{DELETES}) by window|{CHANGES}",
         (
             "SELECT window, count(*) AS n FROM timeless GROUP BY window(at, '1 hour')",
             "SELECT window, count(*) AS n FROM auction GROUP BY window(at, '1 hour', '5 minutes')",
@@ -284,21 +298,27 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
     "`TABLESAMPLE`": ("SELECT price FROM bid TABLESAMPLE (10 PERCENT)",),
     "`SELECT TRANSFORM`": ("SELECT TRANSFORM (price) USING 'cat' AS (price STRING) FROM bid",),
+    "`WITH RECURSIVE` over a stream": (
+        "WITH RECURSIVE r (n) AS (SELECT price FROM bid UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+    ),
     "`FOR SYSTEM_TIME AS OF` another column than the event time, a `RIGHT` or `FULL` join with it": (
         VERSION.format("", "price"),
         VERSION.format("RIGHT", "at"),
         VERSION.format("FULL", "at"),
     ),
-    "a subquery in the `ON` of a join of two streams": (
-        f"{JOINED.format('bid', '', 'bid')} AND a.price > (SELECT max(id) FROM item)",
-        f"{JOINED.format('bid', 'LEFT', 'bid')} AND a.price > (SELECT max(price) FROM bid)",
+    "in the `ON` of an outer join, a subquery that compares columns of both sides": tuple(
+        f"{JOINED.format('bid', kind, 'bid')} AND a.price + b.price IN (SELECT id FROM item)" for kind in OUTER
     ),
-    "other aggregates in `session_window` of event time, groups of its results by session, gaps that differ between"
-    " rows": (
-        "SELECT percentile(price, 0.5) AS n FROM bid GROUP BY session_window(at, '5 minutes')",
-        "SELECT s, max(n) AS m FROM (SELECT session_window AS s, auction, count(*) AS n FROM bid"
-        " GROUP BY session_window(at, '5 minutes'), auction) GROUP BY s",
+    "a subquery of a stream in `ORDER BY` or `explode(...)`": (
+        "SELECT price FROM bid ORDER BY price - (SELECT avg(price) FROM bid) LIMIT 3",
+        "SELECT explode(array(price, (SELECT max(price) FROM bid))) AS p FROM bid",
+    ),
+    "a correlated subquery with `LIMIT`, without `ORDER BY`": (
+        "SELECT price FROM bid a WHERE EXISTS (SELECT 1 FROM bid b WHERE b.bidder = a.auction LIMIT 1)",
+    ),
+    "a `session_window` whose gaps differ between rows, or are in months": (
         "SELECT count(*) AS n FROM bid GROUP BY session_window(at, IF(price > 3, '1 minute', '5 minutes'))",
+        "SELECT count(*) AS n FROM bid GROUP BY session_window(at, '1 month')",
     ),
 }
 
