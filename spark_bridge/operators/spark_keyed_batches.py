@@ -145,7 +145,6 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         self._works_here = is_ours and not code.side and has_one_machine(context.scope.session)
         self._prepared_results = Prepared(self._main)
         self._main_type = emitted_type(code.emitted, (), ())
-        self._emitted_columns_here = StableColumns()
         self._prepared_results_here = Prepared(self.results)
 
     @cached_property
@@ -247,17 +246,11 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
             if self.has_several_readers or not emits
             else computed_by_reader(processed, aggregates)
         )
-
-        def outcome() -> KeyedOutcome[StateRows]:
-            numbers_by_name = emitted.numbers()
-            *segment_numbers, next_timer_ms, late_rows = numbers_by_name[CONTROL]
-            segment = self.backend.written(target, *segment_numbers)
-            self.on_report(numbers_by_name)
-            return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
-
         results = self._prepared_results if self.has_plan_of_columns else self._main
         return KeyedResult(
-            rows=(results(emitted.rows),) if emits else None, side=emitted.of_side(self._code.side), outcome=outcome
+            rows=(results(emitted.rows),) if emits else None,
+            side=emitted.of_side(self._code.side),
+            outcome=lambda: self._outcome(target, emitted.numbers()),
         )
 
     def _worked_here(
@@ -272,18 +265,18 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         names = [each.name for each in self._report_columns]
         (numbers_by_name,) = emitted.filter(reported).select(names).to_pylist()
         main = emitted.filter(pc.invert(reported)).drop_columns(names)
-        *segment_numbers, next_timer_ms, late_rows = numbers_by_name[CONTROL]
-
-        def outcome() -> KeyedOutcome[StateRows]:
-            segment = self.backend.written(target, *segment_numbers)
-            self.on_report(numbers_by_name)
-            return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
-
+        outcome = partial(self._outcome, target, numbers_by_name)
         if not emits:
             return KeyedResult(rows=None, outcome=outcome)
         results = self._prepared_results_here if self.has_plan_of_columns else self.results
-        frame = self._emitted_columns_here.of(rows_of_table(rows.sparkSession, main, self._main_type))
+        frame = self._emitted_columns.of(rows_of_table(rows.sparkSession, main, self._main_type))
         return KeyedResult(rows=(results(frame),), outcome=outcome)
+
+    def _outcome(self, target: str, numbers_by_name: Mapping[str, Any]) -> KeyedOutcome[StateRows]:
+        *segment_numbers, next_timer_ms, late_rows = numbers_by_name[CONTROL]
+        segment = self.backend.written(target, *segment_numbers)
+        self.on_report(numbers_by_name)
+        return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
 
 class SparkKeyedTables(SparkKeyedBatches[BatchFunction]):

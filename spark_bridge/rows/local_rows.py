@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _LOCAL = "LocalRelation"
-_PROJECTIONS = frozenset({"Filter", "Project", "SubqueryAlias"})
-_READ = frozenset({"CollectMetrics", "LogicalRDD", "LogicalRelation"})
+_PROJECTIONS = frozenset({"CollectMetrics", "Filter", "Project", "SubqueryAlias"})
+"""Kinds of nodes that return at most one row for each row."""
+
+_RELATIONS = frozenset({_LOCAL, "LogicalRDD", "LogicalRelation"})
 _PLAIN = (
     BinaryType,
     BooleanType,
@@ -131,7 +133,7 @@ def collected_rows(rows: DataFrame) -> LocalRows | None:
 
     Rows are not computed if the plan may return more rows than it reads, or if Arrow changes values of their types.
     """
-    if _source(rows) not in _READ or not all(_is_plain(each.dataType) for each in rows.schema):
+    if _source(rows) not in _RELATIONS or not all(_is_plain(each.dataType) for each in rows.schema):
         return None
     return LocalRows.of_frame(rows_of_table(rows.sparkSession, rows.toArrow(), rows.schema))
 
@@ -151,7 +153,7 @@ def rows_of_table(session: SparkSession, table: pa.Table, schema: StructType) ->
 
 
 def _source(rows: DataFrame) -> str:
-    """Return the kind of the highest node that is more than a projection or filter."""
+    """Return the kind of the highest node that may return several rows for a row."""
     node = rows._jdf.queryExecution().analyzed()
     while (kind := str(node.nodeName())) in _PROJECTIONS:
         node = node.children().head()

@@ -39,6 +39,14 @@ session.stop()
 print("as found")
 """
 
+SOCKETS = """
+from flykka.spark_bridge.session.session import spark_session
+session = spark_session("local[1]")
+rows = session.range(3).mapInArrow(lambda batches: batches, "id bigint").collect()
+print(len(rows), session.sparkContext.getConf().get("spark.python.unix.domain.socket.enabled", "false"))
+session.stop()
+"""
+
 STARTED = """
 from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
@@ -133,6 +141,16 @@ def test_a_new_session_preserves_signals_and_java_options_and_starts_silently() 
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
     assert ran.stderr == ""
+
+
+@pytest.mark.slow
+def test_workers_do_not_use_unix_sockets_if_their_paths_would_be_too_long(tmp_path: Path) -> None:
+    folder = tmp_path / ("t" * 60)
+    folder.mkdir()
+
+    ran = run_in_new_process(SOCKETS, TMPDIR=str(folder))
+
+    assert ran.stdout.split() == ["3", "false"], ran.stderr
 
 
 @pytest.mark.slow
