@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, IntegralType, LongType
 
-from flykka.spark_bridge.rows.local_rows import local_rows
-from flykka.spark_bridge.rows.prepared import Prepared
+from flykka.spark_bridge.rows.local_rows import are_local, collected_rows, local_rows
+from flykka.spark_bridge.rows.prepared import Prepared, StableColumns
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.session.interpretation import are_few
 from flykka.spark_bridge.sql.plan_columns import named
@@ -42,12 +42,15 @@ class WithKinds:
         """Add the column `kind`, and drop the column `weight`."""
         is_added = F.when(named(weight) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE))
         repeated = F.explode(F.array_repeat(is_added, F.abs(named(weight)).cast("int")))
+        self._columns = StableColumns()
         self._other_weights = Prepared(lambda rows: rows.where(F.abs(named(weight)) != 1))
         self._once = Prepared(lambda rows: rows.select(*columns, is_added.alias(kind)))
         self._repeated = Prepared(lambda rows: rows.select(*columns, repeated.alias(kind)))
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        # Without explode, Spark computes few rows without a job.
+        # Without explode, Spark computes few rows in the driver without a job.
+        if are_few(rows) and not are_local(rows) and (collected := collected_rows(rows)) is not None:
+            rows = self._columns.of(collected.frame)
         others = local_rows(self._other_weights(rows)) if are_few(rows) else None
         return self._repeated(rows) if others is None or others.rows else self._once(rows)
 
