@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from flykka.runtime.temporary_folders import TemporaryFolder
-from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_object
+from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_object, scala_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,11 +108,17 @@ class LocalRows:
             return _read_table(path)
 
     def followed_by(self, others: Sequence[LocalRows]) -> LocalRows:
-        """Return these rows and then the others, which have the same columns."""
+        """Return these rows and then the others, whose columns differ at most in which of them can be null."""
+        if not others:
+            return self
+        context = self.frame.sparkSession.sparkContext
         data = self._relation.data()
         for each in others:
             data = data.concat(each._relation.data())
-        return LocalRows.of_relation(self.frame.sparkSession, _relation(self.frame, self._relation.output(), data))
+        union = scala_object(context, "org.apache.spark.sql.catalyst.plans.logical.Union")
+        columns = scala_sequence(context, (each._relation.output() for each in (self, *others)))
+        output = union.mergeChildOutputs(columns)
+        return LocalRows.of_relation(self.frame.sparkSession, _relation(self.frame, output, data))
 
 
 def are_local(rows: DataFrame) -> bool:

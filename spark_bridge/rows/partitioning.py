@@ -84,9 +84,11 @@ def materialise_slices(
     """
     owner = groups.owner(parallelism)
     few = None if are_stored else few_rows(scope, rows, numbers)
-    if few is not None and isinstance(local := few.blocks, LocalRows):
-        parts = (local,) if parallelism == 1 else _parts(local, owner, parallelism)
-        return Sliced(materialised=few, slices=parts, rows=tuple(each.rows for each in parts))
+    if few is not None and isinstance(few.blocks, LocalRows):
+        parts = _parts(few.blocks, owner, parallelism)
+        if len(parts) == parallelism:
+            return Sliced(materialised=few, slices=parts, rows=tuple(each.rows for each in parts))
+        rows = few.frame
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
@@ -111,5 +113,8 @@ def materialise_slices(
 
 
 def _parts(rows: LocalRows, owner: Column, parallelism: int) -> tuple[LocalRows, ...]:
+    """Return the rows of each subtask; of fewer subtasks if a key must be computed by a Python worker."""
+    if parallelism == 1:
+        return (rows,)
     parts = (local_rows(rows.frame.where(owner == index)) for index in range(parallelism))
     return tuple(each for each in parts if each is not None)

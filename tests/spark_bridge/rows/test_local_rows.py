@@ -95,6 +95,21 @@ def test_arrow_preserves_all_values(engine: SparkSession) -> None:
     assert local.frame.schema == copied.schema == rows.schema
 
 
+def test_appended_rows_may_be_null_in_other_columns(engine: SparkSession) -> None:
+    columns = "CAST(null AS bigint) AS left, id AS right", "id AS left, CAST(null AS bigint) AS right"
+    first, second = (
+        local_rows(rows_of_table(engine, pa.table({"id": [7]}), engine.range(0).schema).selectExpr(*each.split(", ")))
+        for each in columns
+    )
+    assert first is not None
+    assert second is not None
+
+    both = first.followed_by([second]).frame
+
+    assert both.where("left IS NULL").collect() == [(None, 7)]
+    assert both.where("right IS NULL").collect() == [(7, None)]
+
+
 def test_local_rows_are_appended_in_order(engine: SparkSession) -> None:
     first, second, third = (
         LocalRows.of_frame(rows_of_table(engine, pa.table({"id": pa.array(ids, pa.int64())}), engine.range(0).schema))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.key_groups import key_group_of, key_groups_of, owner
 from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.spark_bridge.rows.local_rows import LocalRows, rows_of_table
 from flykka.spark_bridge.rows.partitioning import KeyGroups, Sliced, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
+from flykka.spark_bridge.session.interpretation import interpreted
+from flykka.spark_bridge.session.session import engine_session, jobs_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -76,3 +80,23 @@ def test_a_range_of_key_groups_keeps_only_its_owners_rows(rows: DataFrame) -> No
 
     assert sum(parts) == 1000
     assert all(parts)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("is_function", [False, True], ids=["column", "function"])
+def test_slices_of_few_rows_are_complete(spark: SparkSession, parallelism: int, *, is_function: bool) -> None:
+    engine = engine_session(spark)
+    scope = AttemptScope(engine, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
+    ids = pa.table({"id": list(range(20))})
+    rows = interpreted(rows_of_table(engine, ids, engine.range(0).schema))
+    key = F.udf(lambda id_: id_ + 1, "bigint")("id") if is_function else "id"
+    before = jobs_run()
+
+    sliced = materialise_slices(scope, rows, KeyGroups(keys=(key,), max_parallelism=128), parallelism, {})
+
+    assert (jobs_run() > before) is (is_function and parallelism > 1)
+    frames = [each.frame if isinstance(each, LocalRows) else each for each in sliced.slices]
+    assert sum(sliced.rows) == 20
+    assert sorted(row.id for each in frames for row in each.collect()) == list(range(20))
+    assert [each.count() for each in frames] == list(sliced.rows)
+    sliced.materialised.blocks.free()
