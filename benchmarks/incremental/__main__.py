@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     queries = options.queries or suite.checked
     if unknown := [query for query in queries if query not in suite.queries]:
         parser.error(f"{suite.name} has no query {unknown[0]}, but q1 to q{len(suite.queries)}")
+    if options.restored_at is not None and (1 in (options.parallelism, options.restored_at)):
+        parser.error("--restored-at needs two values above 1: the ids of operators depend on which are chained")
     logging.getLogger("flykka").setLevel(logging.CRITICAL)
     data = prepared(suite, options.scale, options.steps, options.fraction, with_rows_of_all=options.check)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-", dir=options.folder) as folder:
@@ -104,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         "--restored-at",
         type=positive_int,
         metavar="N",
-        help="with --check: stop with a savepoint in the middle, and resume at this parallelism",
+        help="with --check: stop with a savepoint in the middle, and resume at this parallelism (above 1)",
     )
     parser.add_argument("--heap", default="6g", metavar="SIZE", help="memory of the JVM (default 6g)")
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")

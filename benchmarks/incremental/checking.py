@@ -127,8 +127,5 @@ def _environment(folder: Path, parallelism: int, mode: Mode) -> Iterator[StreamE
     # Otherwise a slow machine computes results of a part of a step, where a sum may be zero and is divided by.
     env.set_sql_mini_batch_latency("10min")
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(mode.kill), delay="0s"))
-    if mode.restored_at is not None:
-        # Operators without a uid are found again only if the same ones are chained, as in Flink.
-        env.disable_operator_chaining()
     with env:
         yield env
