@@ -162,6 +162,13 @@ def test_an_unknown_query_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "tpch has no query q23, but q1 to q22" in capsys.readouterr().err
 
 
+def test_a_savepoint_is_not_restored_at_parallelism_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--check", "--parallelism", "4", "--restored-at", "1"])
+
+    assert "--restored-at needs two values above 1" in capsys.readouterr().err
+
+
 @pytest.fixture
 def quoting_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, with settings for the texts of DuckDB."""
@@ -172,7 +179,7 @@ def quoting_spark(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.unset(name)
 
 
-MODES = (Mode(), Mode(parallelism=4, kill=True), Mode(parallelism=4, restored_at=1))
+MODES = (Mode(), Mode(parallelism=4, kill=True), Mode(parallelism=4, restored_at=2))
 
 
 @pytest.mark.spark
@@ -181,7 +188,7 @@ MODES = (Mode(), Mode(parallelism=4, kill=True), Mode(parallelism=4, restored_at
 @pytest.mark.long
 @pytest.mark.timeout(10_800)
 @pytest.mark.parametrize("name", SuiteName)
-@pytest.mark.parametrize("mode", MODES, ids=["at 1", "at 4 with a kill", "at 4, then at 1"])
+@pytest.mark.parametrize("mode", MODES, ids=["at 1", "at 4 with a kill", "at 4, then at 2"])
 def test_all_queries_equal_the_batch_at_each_step(
     quoting_spark: SparkSession, name: SuiteName, mode: Mode, tmp_path: Path
 ) -> None:
