@@ -43,6 +43,9 @@ _USED_AGAIN = frozenset(
 )
 """Kinds of nodes that can be put above the plan of another batch."""
 
+_SCHEMAS = 16
+"""The most schemas of batches that are distinguished. Batches with other schemas are planned each time."""
+
 _LARGEST = 100
 """The most nodes of a plan that is used again."""
 
@@ -82,20 +85,23 @@ class StableColumns:
         """Return the rows with these ids, or the rows themselves if their plan is more than a relation."""
         plan = rows._jdf.queryExecution().analyzed()
         make = _WITH_OUTPUT.get(str(plan.nodeName()))
-        if make is None:
+        found = None if make is None else self._columns(plan)
+        if make is None or found is None:
             return rows
-        output, columns = self._columns(plan)
+        output, columns = found
         relation = make(rows, plan, output)
         relation.setAnalyzed()
         frame = frame_of_plan(rows.sparkSession, relation)
         _columns[frame] = columns
         return frame
 
-    def _columns(self, plan: Any) -> tuple[Any, _Columns]:
+    def _columns(self, plan: Any) -> tuple[Any, _Columns] | None:
         schema = plan.schema()
         for known, output, columns in self._known:
             if schema.equals(known):
                 return output, columns
+        if len(self._known) == _SCHEMAS:
+            return None
         output, columns = plan.output(), _Columns()
         self._known.append((schema, output, columns))
         return output, columns
