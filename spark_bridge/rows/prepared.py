@@ -141,7 +141,7 @@ _WITH_OUTPUT: dict[str, Callable[[DataFrame, Any, Any], Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class _PlaceOfRows:
     """The place of the rows, which has other ids if Spark reads the rows twice."""
 
     output: Any | None = None
@@ -153,9 +153,9 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Node:
+class _NodeAbove:
     java: Any
-    children: tuple[_Node | _Rows, ...]
+    children: tuple[_NodeAbove | _PlaceOfRows, ...]
 
     def plan(self, rows: DataFrame, plan: Any) -> Any:
         children = _nil(rows.sparkSession.sparkContext)
@@ -168,7 +168,7 @@ class _Node:
 class _Plan:
     """The nodes above the rows, and the columns of their result."""
 
-    top: _Node
+    top: _NodeAbove
     columns: _Columns
 
     def above(self, rows: DataFrame) -> DataFrame:
@@ -199,7 +199,7 @@ class Prepared:
         result = self._function(rows)
         if result is not rows:
             top = _Template(rows).of(result)
-            plan = self._plans[columns] = _Plan(top=top, columns=_Columns()) if isinstance(top, _Node) else None
+            plan = self._plans[columns] = _Plan(top=top, columns=_Columns()) if isinstance(top, _NodeAbove) else None
             if plan is not None:
                 _columns[result] = plan.columns
         return result
@@ -219,7 +219,7 @@ class _Template:
         self._empty = self._without_rows(self._base.output())
         self._nodes = 0
 
-    def of(self, result: DataFrame) -> _Node | _Rows | None:
+    def of(self, result: DataFrame) -> _NodeAbove | _PlaceOfRows | None:
         """Return the template if the plan can be used again, and no value depends on when it is computed."""
         plan = result._jdf.queryExecution().analyzed()
         try:
@@ -227,12 +227,12 @@ class _Template:
         except _OtherPlanError:
             return None
 
-    def _node(self, plan: Any) -> tuple[_Node | _Rows, Any]:
+    def _node(self, plan: Any) -> tuple[_NodeAbove | _PlaceOfRows, Any]:
         """Return the template of a node, and the node without rows."""
         if plan.fastEquals(self._base):
-            return _Rows(), self._empty
+            return _PlaceOfRows(), self._empty
         if self._is_relation and plan.sameResult(self._base):
-            return _Rows(output=plan.output()), self._without_rows(plan.output())
+            return _PlaceOfRows(output=plan.output()), self._without_rows(plan.output())
         self._nodes += 1
         if str(plan.nodeName()) not in _USED_AGAIN or self._nodes > _LARGEST:
             raise _OtherPlanError
@@ -242,7 +242,7 @@ class _Template:
         for _, each in reversed(children):
             below = below.prepended(each)
         java = plan.withNewChildren(below)
-        return _Node(java=java, children=tuple(each for each, _ in children)), java
+        return _NodeAbove(java=java, children=tuple(each for each, _ in children)), java
 
     def _without_rows(self, output: Any) -> Any:
         relation = jvm_class(self._context, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
