@@ -52,7 +52,11 @@ def main() -> None:
         # Called in the forked worker, for each of its tasks. A thread of the daemon would not survive the fork.
         if folder is not None and watch.ident is None:
             watch.start()
-        return run_worker(sock, authenticated)
+        try:
+            return run_worker(sock, authenticated)
+        except BrokenPipeError:
+            # Spark has cancelled the task and closed the socket: the daemon would print this as an error.
+            return 1
 
     daemon.worker = watched_worker
     daemon.manager()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from socket import socket, socketpair
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
+from pyspark import TaskContext, daemon
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.session import python_daemon
@@ -36,3 +37,19 @@ def test_a_context_without_properties_names_no_attempt(monkeypatch: pytest.Monke
 
     assert python_daemon._attempt(TaskContext()) is None
     assert python_daemon._attempt(None) is None
+
+
+def test_a_worker_whose_task_was_cancelled_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_to_closed_socket(sock: socket, authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    codes: list[int] = []
+    ours, other = socketpair()
+    monkeypatch.delenv(python_daemon.FOLDER_VARIABLE, raising=False)
+    monkeypatch.setattr(daemon, "worker", write_to_closed_socket)
+    monkeypatch.setattr(daemon, "manager", lambda: codes.append(daemon.worker(ours, True)))
+
+    with ours, other:
+        python_daemon.main()
+
+    assert codes == [1]
