@@ -40,14 +40,18 @@ def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest)
     slices.materialised.blocks.free()
 
 
+def frames_of(sliced: Sliced) -> list[DataFrame]:
+    return [each.frame if isinstance(each, LocalRows) else each for each in sliced.slices]
+
+
 def test_slices_are_complete_and_disjoint(rows: DataFrame, sliced: Sliced) -> None:
-    together = [tuple(row) for part in sliced.slices for row in part.collect()]
+    together = [tuple(row) for part in frames_of(sliced) for row in part.collect()]
 
     assert sorted(together, key=repr) == sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
 def test_a_slice_contains_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
-    for subtask, part in enumerate(sliced.slices):
+    for subtask, part in enumerate(frames_of(sliced)):
         owned = key_groups_of(subtask, GROUPS.max_parallelism, len(sliced.slices))
         lowest, highest = part.agg(F.min(GROUPS.of_row()), F.max(GROUPS.of_row())).collect()[0]
 
@@ -64,13 +68,13 @@ def test_rows_and_the_control_plane_agree_on_key_groups_and_owners(rows: DataFra
 
 
 def test_rows_are_counted_by_slice_while_they_are_computed(sliced: Sliced) -> None:
-    assert sliced.rows == tuple(part.count() for part in sliced.slices)
+    assert sliced.rows == tuple(part.count() for part in frames_of(sliced))
     assert sliced.materialised.rows == 1000
     assert sliced.materialised.numbers["most"] == 12
 
 
 def test_a_slice_is_read_without_other_partitions(sliced: Sliced) -> None:
-    partitions = [part.rdd.getNumPartitions() for part in sliced.slices]
+    partitions = [part.rdd.getNumPartitions() for part in frames_of(sliced)]
 
     assert sum(partitions) == sliced.materialised.frame.rdd.getNumPartitions()
 
@@ -95,7 +99,7 @@ def test_slices_of_few_rows_are_complete(spark: SparkSession, parallelism: int, 
     sliced = materialise_slices(scope, rows, KeyGroups(keys=(key,), max_parallelism=128), parallelism, {})
 
     assert (jobs_run() > before) is (is_function and parallelism > 1)
-    frames = [each.frame if isinstance(each, LocalRows) else each for each in sliced.slices]
+    frames = frames_of(sliced)
     assert sum(sliced.rows) == 20
     assert sorted(row.id for each in frames for row in each.collect()) == list(range(20))
     assert [each.count() for each in frames] == list(sliced.rows)
