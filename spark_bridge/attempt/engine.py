@@ -412,9 +412,9 @@ class Flow:
         readers = link.readers_of(None)
         if not whole and len(readers) + len(split) <= (_READ_AGAIN if output.read_again else 1):
             return self._forward(link, rows, split, stage)
-        times = self._times(link, rows[0])
-        few = None if self._are_stored(link, link.outputs) else few_rows(self._scope, together(rows), times)
-        materialised = few or materialise(self._scope, together(rows), times)
+        frame, times = together(rows), self._times(link, rows[0])
+        few = None if self._are_stored(link, link.outputs) else few_rows(self._scope, frame, times)
+        materialised = few or materialise(self._scope, frame, times)
         own = self._ref(materialised, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), materialised.rows)
         outputs, batches = self._whole(whole, materialised, stage)
         retained = Batch(ref=own, rows=materialised.content, holder=self._holder)

@@ -21,8 +21,8 @@ from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.rows.batches import LazyRows
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
-from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
-from flykka.spark_bridge.rows.prepared import StableColumns, with_columns_of
+from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of, with_observation
+from flykka.spark_bridge.rows.prepared import StableColumns
 from flykka.spark_bridge.session.interpretation import INTERPRETED_ROWS, interpreted
 
 if TYPE_CHECKING:
@@ -220,14 +220,8 @@ def _cost(splits: tuple[SourceSplit, ...]) -> float:
 
 def observed_rows(slices: Slices, aggregates: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
     """Return the rows of slices. Numbers that are not `known` are observed by the aggregates."""
-    observations, observed = zip(*(_observed(rows, aggregates) for rows in slices), strict=True)
-    return SourceRows(observed=observed, known=known, observations=observations, aggregates=aggregates)
-
-
-def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
-    observation = Observation()
-    observed = rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
-    return observation, with_columns_of(observed, rows)
+    observations, frames = zip(*(with_observation(rows, aggregates) for rows in slices), strict=True)
+    return SourceRows(observed=frames, known=known, observations=observations, aggregates=aggregates)
 
 
 def _millis(observed_numbers: Iterable[Mapping[str, Any]], name: str) -> list[int]:

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from flykka.runtime.temporary_folders import TemporaryFolder
+from flykka.spark_bridge.rows.type_support import parts_of
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_object, scala_sequence
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType
 
 _LOCAL = "LocalRelation"
 _PROJECTIONS = frozenset({"CollectMetrics", "Filter", "Project", "SubqueryAlias"})
 """Kinds of nodes that return at most one row for each row."""
 
 _RELATIONS = frozenset({_LOCAL, "LogicalRDD", "LogicalRelation"})
-_PLAIN = (
+_PRESERVED = (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -54,8 +55,10 @@ _PLAIN = (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -118,7 +121,7 @@ class LocalRows:
         union = scala_object(context, "org.apache.spark.sql.catalyst.plans.logical.Union")
         columns = scala_sequence(context, (each._relation.output() for each in (self, *others)))
         output = union.mergeChildOutputs(columns)
-        return LocalRows.of_relation(self.frame.sparkSession, _relation(self.frame, output, data))
+        return LocalRows.of_relation(self.frame.sparkSession, local_relation(context, output, data))
 
 
 def are_local(rows: DataFrame) -> bool:
@@ -139,7 +142,7 @@ def collected_rows(rows: DataFrame) -> LocalRows | None:
 
     Rows are not computed if the plan may return more rows than it reads, or if Arrow changes values of their types.
     """
-    if _source(rows) not in _RELATIONS or not all(_is_plain(each.dataType) for each in rows.schema):
+    if _source(rows) not in _RELATIONS or any(type(each) not in _PRESERVED for each in parts_of(rows.schema)):
         return None
     return LocalRows.of_frame(rows_of_table(rows.sparkSession, rows.toArrow(), rows.schema))
 
@@ -166,19 +169,7 @@ def _source(rows: DataFrame) -> str:
     return kind
 
 
-def _is_plain(data_type: DataType) -> bool:
-    match data_type:
-        case ArrayType():
-            return _is_plain(data_type.elementType)
-        case MapType():
-            return _is_plain(data_type.keyType) and _is_plain(data_type.valueType)
-        case StructType():
-            return all(_is_plain(each.dataType) for each in data_type)
-    return type(data_type) in _PLAIN
-
-
-def _relation(rows: DataFrame, output: Any, data: Any) -> Any:
-    context = rows.sparkSession.sparkContext
+def local_relation(context: SparkContext, output: Any, data: Any) -> Any:
     make = jvm_class(context, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
     return make(output, data, False, jvm_class(context, "scala.Option").empty())
 

@@ -102,8 +102,8 @@ def few_rows(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]
     if not numbers:
         local = local_rows(rows) or collected_rows(rows)
         return None if local is None else Materialised(blocks=local.within(scope.session), numbers={"rows": local.rows})
-    observation, observed = counted(rows, numbers)
-    local = collected_rows(observed)
+    observation, frame = counted(rows, numbers)
+    local = collected_rows(frame)
     return None if local is None else Materialised(blocks=local.within(scope.session), numbers=numbers_of(observation))
 
 
@@ -114,19 +114,22 @@ def materialise(
 
     The blocks are stored in memory if there is room or, with `on_disk`, always on disk.
     """
-    observation, observed = counted(rows, numbers)
+    observation, frame = counted(rows, numbers)
     scope.check()
     level = StorageLevel.DISK_ONLY if on_disk else None
-    blocks = Blocks(observed.localCheckpoint(eager=True, storageLevel=level), scope.session)
+    blocks = Blocks(frame.localCheckpoint(eager=True, storageLevel=level), scope.session)
     return Materialised(blocks=blocks, numbers=numbers_of(observation))
 
 
 def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
     """Return an observation that computes `numbers` during the next action, and the observed rows."""
+    return with_observation(rows, {"rows": F.count(F.lit(1)), **numbers})
+
+
+def with_observation(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
     observation = Observation()
-    aggregates = {"rows": F.count(F.lit(1)), **numbers}
-    observed = rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
-    return observation, with_columns_of(observed, rows)
+    frame = rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+    return observation, with_columns_of(frame, rows)
 
 
 def is_complete(observation: Observation) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from flykka.spark_bridge.rows.local_rows import local_relation
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_object
 
 if TYPE_CHECKING:
@@ -245,8 +246,7 @@ class _Template:
         return _NodeAbove(java=java, children=tuple(each for each, _ in children)), java
 
     def _without_rows(self, output: Any) -> Any:
-        relation = jvm_class(self._context, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
-        return relation(output, _nil(self._context), False, _nothing(self._context))
+        return local_relation(self._context, output, _nil(self._context))
 
 
 def _nil(context: SparkContext) -> Any:
